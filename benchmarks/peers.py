@@ -1,0 +1,296 @@
+"""Peers on RQ: what a user could build today without germane, each as well as we know how.
+
+A peer is built from `workloads.Ranges` and answers one message at a time with the sorted rows
+of the profiles that match, one thread each. `match_batch` is there for peers that are better in
+batches. All see the attributes in selectivity order, which is given to them. Every peer must
+give the same answers; `tests/test_benchmarks.py` compares them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from .workloads import DOMAIN, N_ATTRIBUTES, Ranges
+
+BLOCK_ROWS = 32_768  # the mask of a block stays in the first-level cache
+
+
+class Peer:
+    """The contract: built once, then asked."""
+
+    name: ClassVar[str]
+    batched: ClassVar[bool] = False
+
+    def __init__(self, work: Ranges) -> None:
+        self._order = np.array(work.order)
+        start = time.perf_counter()
+        self._build(work)
+        self.build_s = time.perf_counter() - start
+
+    def _build(self, work: Ranges) -> None:
+        raise NotImplementedError
+
+    def match(self, message: np.ndarray) -> np.ndarray:
+        """Sorted rows of the profiles that match."""
+        raise NotImplementedError
+
+    def match_batch(self, messages: np.ndarray) -> list[np.ndarray]:
+        """Answers to many messages, in their order."""
+        return [self.match(message) for message in messages]
+
+    def close(self) -> None:
+        """Let go of what the peer holds."""
+
+
+@njit(cache=True)
+def _scan_columns(message, lows, highs, pairs, n_masked, mask, chosen, out):  # type: ignore[no-untyped-def]
+    """Test a block of rows on the first columns with vector code, the survivors one by one."""
+    n = lows.shape[1]
+    block = mask.size
+    words = mask.view(np.uint64)
+    n_out = 0
+    for start in range(0, n, block):
+        size = min(block, n - start)
+        value = message[0]
+        low = lows[0, start : start + size]
+        high = highs[0, start : start + size]
+        for i in range(size):
+            mask[i] = (low[i] <= value) & (value <= high[i])
+        for i in range(size, block):
+            mask[i] = 0
+        for a in range(1, n_masked):
+            value = message[a]
+            low = lows[a, start : start + size]
+            high = highs[a, start : start + size]
+            for i in range(size):
+                mask[i] = mask[i] & ((low[i] <= value) & (value <= high[i]))
+        n_chosen = 0
+        for word in range(words.size):
+            if words[word] != 0:
+                for i in range(8 * word, 8 * word + 8):
+                    chosen[n_chosen] = start + i
+                    n_chosen += mask[i]
+        for a in range(n_masked, message.size):
+            value = message[a]
+            pair = pairs[a]
+            n_left = 0
+            for j in range(n_chosen):
+                row = chosen[j]
+                chosen[n_left] = row
+                n_left += (pair[row, 0] <= value) & (value <= pair[row, 1])
+            n_chosen = n_left
+        for j in range(n_chosen):
+            out[n_out] = chosen[j]
+            n_out += 1
+    return n_out
+
+
+class ColumnScan(Peer):
+    """numba, full scan by columns with early-out: the vectorised scan of the bars.
+
+    Blocks of rows, columns in selectivity order, vector code on the first, then only survivors;
+    (low, high) of the later columns lie side by side, so a survivor costs one cache line a test.
+    Variants tried and slower: no mask but branch-free compaction, groups of 8 or 16 rows with
+    a jump, rows as records after the first column, smaller blocks.
+    """
+
+    name = "scan, numba columns"
+    n_masked = 1
+
+    def _build(self, work: Ranges) -> None:
+        self._lows = np.ascontiguousarray(work.lows[self._order])
+        self._highs = np.ascontiguousarray(work.highs[self._order])
+        self._pairs = np.ascontiguousarray(np.stack([self._lows, self._highs], axis=2))
+        self._mask = np.zeros(BLOCK_ROWS, dtype=np.uint8)
+        self._chosen = np.empty(BLOCK_ROWS + 1, dtype=np.int64)
+        self._out = np.empty(work.n_profiles, dtype=np.int64)
+
+    def match(self, message: np.ndarray) -> np.ndarray:
+        n = _scan_columns(
+            message[self._order],
+            self._lows,
+            self._highs,
+            self._pairs,
+            self.n_masked,
+            self._mask,
+            self._chosen,
+            self._out,
+        )
+        return self._out[:n].copy()
+
+
+class TwoColumnScan(ColumnScan):
+    """The same with vector code on the two most selective columns before the early-out."""
+
+    name = "scan, numba two columns"
+    n_masked = 2
+
+
+@njit(cache=True)
+def _scan_rows(message, rows, out):  # type: ignore[no-untyped-def]
+    n_out = 0
+    for row in range(rows.shape[0]):
+        inside = True
+        for a in range(message.size):
+            if message[a] < rows[row, a, 0] or message[a] > rows[row, a, 1]:
+                inside = False
+                break
+        if inside:
+            out[n_out] = row
+            n_out += 1
+    return n_out
+
+
+class RowScan(Peer):
+    """numba, full scan by rows: the loop that everybody writes first."""
+
+    name = "scan, numba rows"
+
+    def _build(self, work: Ranges) -> None:
+        bounds = np.stack([work.lows[self._order], work.highs[self._order]], axis=2)
+        self._rows = np.ascontiguousarray(bounds.transpose(1, 0, 2))
+        self._out = np.empty(work.n_profiles, dtype=np.int64)
+
+    def match(self, message: np.ndarray) -> np.ndarray:
+        n = _scan_rows(message[self._order], self._rows, self._out)
+        return self._out[:n].copy()
+
+
+class SortedNumpy(Peer):
+    """NumPy: rows sorted by the low bound of the best attribute, then column after column.
+
+    No interval is wider than the widest, so the candidates are one slice of the sorted rows.
+    """
+
+    name = "NumPy, sorted"
+
+    def _build(self, work: Ranges) -> None:
+        first = self._order[0]
+        self._rows = np.argsort(work.lows[first], kind="stable")
+        self._lows = np.ascontiguousarray(work.lows[self._order][:, self._rows])
+        self._highs = np.ascontiguousarray(work.highs[self._order][:, self._rows])
+        self._widest = float((self._highs[0] - self._lows[0]).max()) if self._rows.size else 0.0
+
+    def match(self, message: np.ndarray) -> np.ndarray:
+        message = message[self._order]
+        value = message[0]
+        # A low bound exactly at value − widest may round either way: step one float down.
+        floor = np.nextafter(value - self._widest, -np.inf)
+        start = int(np.searchsorted(self._lows[0], floor, side="left"))
+        stop = int(np.searchsorted(self._lows[0], value, side="right"))
+        at = np.flatnonzero(self._highs[0, start:stop] >= value)
+        at += start
+        for a in range(1, N_ATTRIBUTES):
+            at = at[self._lows[a].take(at) <= message[a]]
+            at = at[self._highs[a].take(at) >= message[a]]
+        rows = self._rows[at]
+        rows.sort()
+        return rows
+
+
+class RTree(Peer):
+    """`rtree` (libspatialindex): one eight-dimensional box a profile, bulk-loaded."""
+
+    name = "rtree"
+
+    def _build(self, work: Ranges) -> None:
+        from rtree import index
+
+        properties = index.Property(
+            dimension=N_ATTRIBUTES, leaf_capacity=1000, fill_factor=0.9, index_capacity=100
+        )
+        lows = np.ascontiguousarray(work.lows[self._order].T)
+        highs = np.ascontiguousarray(work.highs[self._order].T)
+        rows = np.arange(work.n_profiles, dtype=np.int64)
+        try:
+            self._tree = index.Index((rows, lows, highs), properties=properties, interleaved=True)
+        except (NotImplementedError, AttributeError):  # libspatialindex before 2.1
+            stream = (
+                (row, (*low, *high), None)
+                for row, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True))
+            )
+            self._tree = index.Index(stream, properties=properties, interleaved=True)
+
+    def match(self, message: np.ndarray) -> np.ndarray:
+        point = message[self._order][None]
+        rows, _ = self._tree.intersection_v(point, point)
+        return np.sort(rows)
+
+    def close(self) -> None:
+        self._tree.close()
+
+
+class DuckDB(Peer):
+    """DuckDB: profiles exploded into bins of the best attribute, sorted by bin, and an equi-join.
+
+    One message at a time it is a prepared query on one bin (the sorted table's zone maps do the
+    rest); in batches, a hash join of the messages with the bins.
+    """
+
+    name = "DuckDB, bins"
+    batched = True
+    n_bins = 200
+
+    def _build(self, work: Ranges) -> None:
+        import duckdb
+        import pyarrow as pa
+
+        self._db = duckdb.connect(config={"threads": 1})
+        columns = {"row": np.arange(work.n_profiles, dtype=np.int64)}
+        for a, column in enumerate(self._order):
+            columns[f"l{a}"] = work.lows[column]
+            columns[f"h{a}"] = work.highs[column]
+        profiles = pa.table(columns)
+        width = self._width = DOMAIN / self.n_bins
+        self._db.register("profiles", profiles)
+        self._db.execute(
+            f"CREATE TABLE binned AS SELECT bin, profiles.* FROM profiles, "
+            f"range(0, {self.n_bins}) AS bins(bin) WHERE bin >= floor(l0 / {width}) "
+            f"AND bin <= floor(h0 / {width}) ORDER BY bin, l0"
+        )
+        self._db.unregister("profiles")
+        tests = [f"l{a} <= ${a + 2} AND h{a} >= ${a + 2}" for a in range(N_ATTRIBUTES)]
+        self._db.execute(
+            "PREPARE probe AS SELECT row FROM binned WHERE bin = $1 AND " + " AND ".join(tests)
+        )
+        tests = [f"l{a} <= v{a} AND h{a} >= v{a}" for a in range(N_ATTRIBUTES)]
+        self._join = (
+            "SELECT m.message, b.row FROM messages m JOIN binned b ON m.bin = b.bin AND "
+            + " AND ".join(tests)
+        )
+
+    def _bin(self, values: np.ndarray) -> np.ndarray:
+        return np.minimum(values // self._width, self.n_bins - 1).astype(np.int64)
+
+    def match(self, message: np.ndarray) -> np.ndarray:
+        message = message[self._order]
+        values = ", ".join(f"{value!r}::DOUBLE" for value in message.tolist())
+        found = self._db.execute(f"EXECUTE probe({self._bin(message[:1])[0]}, {values})")
+        rows = found.fetchnumpy()["row"]
+        return np.sort(np.asarray(rows))
+
+    def match_batch(self, messages: np.ndarray) -> list[np.ndarray]:
+        import pyarrow as pa
+
+        ordered = messages[:, self._order]
+        columns = {"message": np.arange(len(messages)), "bin": self._bin(ordered[:, 0])}
+        columns |= {f"v{a}": np.ascontiguousarray(ordered[:, a]) for a in range(N_ATTRIBUTES)}
+        self._db.register("messages", pa.table(columns))
+        found = self._db.execute(self._join).fetchnumpy()
+        self._db.unregister("messages")
+        by_message = np.lexsort((found["row"], found["message"]))
+        rows = np.asarray(found["row"])[by_message]
+        ends = np.cumsum(np.bincount(found["message"], minlength=len(messages)))
+        return np.split(rows, ends[:-1])
+
+    def close(self) -> None:
+        self._db.close()
+
+
+SCANS: tuple[type[Peer], ...] = (ColumnScan, TwoColumnScan, RowScan)
+INDEXED: tuple[type[Peer], ...] = (SortedNumpy, RTree, DuckDB)
+PEERS: tuple[type[Peer], ...] = (*SCANS, *INDEXED)

@@ -1,0 +1,3 @@
+from germane.cli import main
+
+main()

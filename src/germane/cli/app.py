@@ -1,0 +1,18 @@
+"""The commands, gathered."""
+
+import typer
+
+from germane.cli import check, demo, match, reproduce, version
+
+app = typer.Typer(
+    help="A context-aware information filter: who should get this message, right now?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("demo")(demo.demo)
+app.command("match")(match.match)
+app.command("check")(check.check)
+app.add_typer(reproduce.app, name="reproduce")
+app.command("version")(version.version)

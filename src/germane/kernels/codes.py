@@ -1,0 +1,112 @@
+"""Order-preserving 16-bit codes for keys: what a block holds in place of float64 bounds.
+
+A codec is a sorted run of at most ``MAX_CUTS`` *cuts*. A key equal to a cut has an even code,
+a key between two cuts the odd code between theirs. The map is monotone, so comparing codes
+never loses a match; it is exact unless the compared key lies strictly between two cuts and the
+bound lies in the same gap. Special codes: ``NULL`` (a missing value), ``ANY_LOW`` and
+``ANY_HIGH`` (unbounded, but not NULL). An interval that admits NULL starts at ``NULL``; an empty
+one is (``ANY_HIGH``, ``NULL``).
+
+Intervals travel as two float64: closed [low, high]; low > high is empty; (NaN, NaN) is
+unconstrained, NULL included; (NaN, -inf) is NULL alone.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from germane.kernels.compile import kernel
+
+NULL = -32768
+ANY_LOW = -32766
+FIRST_GAP = -32765
+FIRST_CUT = -32764
+ANY_HIGH = 32767
+LAST_CODE = 32765
+MAX_CUTS = (LAST_CODE - FIRST_CUT + 1) // 2
+SPAN = LAST_CODE - FIRST_GAP
+
+
+@kernel
+def encode(key: Any, cuts: Any, start: Any, stop: Any) -> Any:
+    """Code of a key under the cuts ``cuts[start:stop]``. O(log cuts)."""
+    if key != key:
+        return NULL
+    low = start
+    high = stop
+    while low < high:
+        middle = (low + high) >> 1
+        if cuts[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    position = low - start
+    if low < stop and cuts[low] == key:
+        return FIRST_CUT + 2 * position
+    return FIRST_GAP + 2 * position
+
+
+@kernel
+def low_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
+    """Code of an interval's lower end."""
+    if low != low:
+        return NULL
+    if low > high:
+        return ANY_HIGH
+    if low == -np.inf:
+        return ANY_LOW
+    return encode(low, cuts, start, stop)
+
+
+@kernel
+def high_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
+    """Code of an interval's upper end."""
+    if low != low:
+        return ANY_HIGH if high != high else NULL
+    if low > high:
+        return NULL
+    if high == np.inf:
+        return ANY_HIGH
+    return encode(high, cuts, start, stop)
+
+
+@kernel
+def lowest_key(code: Any, cuts: Any, start: Any) -> Any:
+    """The smallest key whose code is at least ``code`` (for interval ends, never NULL)."""
+    if code <= FIRST_GAP:
+        return -np.inf
+    if code == ANY_HIGH:
+        return np.inf
+    if code & 1:
+        return np.nextafter(cuts[start + (code - FIRST_GAP) // 2 - 1], np.inf)
+    return cuts[start + (code - FIRST_CUT) // 2]
+
+
+@kernel
+def highest_key(code: Any, cuts: Any, start: Any, stop: Any) -> Any:
+    """The largest key whose code is at most ``code`` (for interval ends, never NULL)."""
+    if code == ANY_HIGH or code >= FIRST_GAP + 2 * (stop - start):
+        return np.inf
+    if code < FIRST_GAP:
+        return -np.inf
+    if code & 1:
+        return np.nextafter(cuts[start + (code - FIRST_GAP) // 2], -np.inf)
+    return cuts[start + (code - FIRST_CUT) // 2]
+
+
+@kernel
+def encode_point(point: Any, cuts: Any, starts: Any, codes: Any) -> None:
+    """Codes of one message's keys, a slot each."""
+    for slot in range(point.shape[0]):
+        codes[slot] = encode(point[slot], cuts, starts[slot], starts[slot + 1])
+
+
+@kernel
+def encode_intervals(lows: Any, highs: Any, cuts: Any, starts: Any, out: Any) -> None:
+    """Codes of many intervals: out[n, slots, 2] int16."""
+    for i in range(lows.shape[0]):
+        for slot in range(lows.shape[1]):
+            low = lows[i, slot]
+            high = highs[i, slot]
+            out[i, slot, 0] = low_code(low, high, cuts, starts[slot], starts[slot + 1])
+            out[i, slot, 1] = high_code(low, high, cuts, starts[slot], starts[slot + 1])

@@ -1,0 +1,17 @@
+"""The one way kernels are compiled: cached on disk, without the GIL, with numpy's division.
+
+``kernel`` is typed as an identity decorator, so that callers of a kernel are checked against the
+signature that its author wrote.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile a module-level function of arrays on its first call."""
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))

@@ -1,0 +1,186 @@
+"""The tree of a condition: small named tuples, each with the position it had in the text.
+
+In: nothing. Out: the node classes that the parser builds, `check` types and `normal` rewrites.
+Values are constants, attributes and arithmetic; conditions are the nodes that are TRUE, FALSE or
+UNKNOWN. A boolean attribute is both.
+
+Tuples of different classes compare equal (`Message("a", 0) == Context("a", 0)`): tell nodes apart
+by `type(node)`, never by `==`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+__all__ = [
+    "Abs",
+    "And",
+    "Arith",
+    "Compare",
+    "CONDITIONS",
+    "Const",
+    "Context",
+    "Distance",
+    "In",
+    "IsNull",
+    "Like",
+    "Message",
+    "Negate",
+    "Node",
+    "Not",
+    "Or",
+    "Truth",
+    "children",
+]
+
+
+class Const(NamedTuple):
+    """A literal: float, str, bool, or int microseconds for a timestamp."""
+
+    value: float | str | bool | int
+    type: str
+    at: int
+
+
+class Message(NamedTuple):
+    """An attribute of the message."""
+
+    name: str
+    at: int
+
+
+class Context(NamedTuple):
+    """An attribute of the profile's context; in an address, of the recipient's."""
+
+    name: str
+    at: int
+
+
+class Arith(NamedTuple):
+    """`left op right`, op one of `+ - * /`."""
+
+    op: str
+    left: Node
+    right: Node
+    at: int
+
+
+class Negate(NamedTuple):
+    """`-operand`."""
+
+    operand: Node
+    at: int
+
+
+class Abs(NamedTuple):
+    """`ABS(operand)`."""
+
+    operand: Node
+    at: int
+
+
+class Distance(NamedTuple):
+    """`DISTANCE(left, right)`: great-circle metres between two locations."""
+
+    left: Node
+    right: Node
+    at: int
+
+
+class Compare(NamedTuple):
+    """`left op right`, op one of `= <> < <= > >=`."""
+
+    op: str
+    left: Node
+    right: Node
+    at: int
+
+
+class In(NamedTuple):
+    """`operand [NOT] IN (items)`."""
+
+    operand: Node
+    items: tuple[Node, ...]
+    negated: bool
+    at: int
+
+
+class Like(NamedTuple):
+    """`operand [NOT] LIKE 'pattern' [ESCAPE 'escape']`; without ESCAPE, `escape` is None."""
+
+    operand: Node
+    pattern: str
+    escape: str | None
+    negated: bool
+    at: int
+
+
+class IsNull(NamedTuple):
+    """`operand IS [NOT] NULL`."""
+
+    operand: Node
+    negated: bool
+    at: int
+
+
+class Truth(NamedTuple):
+    """TRUE or FALSE as a condition; None is UNKNOWN, which no text can spell."""
+
+    value: bool | None
+    at: int
+
+
+class And(NamedTuple):
+    """All of `parts`, of which there are two or more."""
+
+    parts: tuple[Node, ...]
+    at: int
+
+
+class Or(NamedTuple):
+    """Some of `parts`, of which there are two or more."""
+
+    parts: tuple[Node, ...]
+    at: int
+
+
+class Not(NamedTuple):
+    """`NOT operand`."""
+
+    operand: Node
+    at: int
+
+
+Node: TypeAlias = (
+    Const
+    | Message
+    | Context
+    | Arith
+    | Negate
+    | Abs
+    | Distance
+    | Compare
+    | In
+    | Like
+    | IsNull
+    | Truth
+    | And
+    | Or
+    | Not
+)
+
+CONDITIONS = frozenset((Compare, In, Like, IsNull, Truth, And, Or, Not))
+"""Node classes that are conditions whatever their operands are."""
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below a node, in the order of the text."""
+    if isinstance(node, Const | Message | Context | Truth):
+        return ()
+    if isinstance(node, Arith | Compare | Distance):
+        return (node.left, node.right)
+    if isinstance(node, And | Or):
+        return node.parts
+    if isinstance(node, In):
+        return (node.operand, *node.items)
+    return (node.operand,)

@@ -1,0 +1,531 @@
+"""The oracle: the semantics page as slow, obvious code.
+
+In: conditions as text, contexts and messages as dicts. Out: the sorted ids of the profiles whose
+condition is TRUE. Nothing is normalised, indexed, folded or reordered: a condition is parsed to a
+tree, and the tree is evaluated as written, in three-valued logic (True, False, None), once per
+profile and message. It shares no line with the engine, so that the two can only agree by both
+being right.
+
+Inside, a number is a float that is never NaN, a timestamp is an int of microseconds since 1970
+UTC, a location is a pair (latitude, longitude), and NULL is None.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from numbers import Real
+
+import numpy as np
+
+EARTH_RADIUS_M = 6371008.8
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE".split())
+COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+
+
+class NaiveError(ValueError):
+    """A condition, a value or a call that the semantics refuse."""
+
+
+# ---------------------------------------------------------------------------------- parsing
+
+TOKEN = re.compile(
+    r"""
+      (?P<space>  \s+ )
+    | (?P<number> (?: \d+ (?: \. \d* )? | \. \d+ ) (?: [eE] [+-]? \d+ )? )
+    | (?P<string> ' (?: [^'] | '' )* ' )
+    | (?P<quoted> " (?: [^"] | "" )+ " )
+    | (?P<word>   [^\W\d] \w* )
+    | (?P<symbol> <> | != | <= | >= | [=<>()+\-*/,.] )
+    """,
+    re.VERBOSE,
+)
+
+
+def tokenize(text: str) -> list[tuple[str, str]]:
+    """Pairs of kind and text; a keyword's kind is itself, in capitals, and so is a symbol's."""
+    tokens, position = [], 0
+    while position < len(text):
+        found = TOKEN.match(text, position)
+        if not found:
+            raise NaiveError(f"cannot read {text[position:]!r} at {position}")
+        kind, lexeme, position = found.lastgroup, found.group(), found.end()
+        if kind == "word" and lexeme.upper() in KEYWORDS:
+            kind = lexeme.upper()
+        if kind == "symbol":
+            kind = lexeme
+        if kind != "space":
+            tokens.append((kind, lexeme))
+    return [*tokens, ("end", "")]
+
+
+class Parser:
+    """Recursive descent, one method per level of SQL's precedence, loosest first."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = tokenize(text)
+        self._at = 0
+
+    def parse(self) -> tuple:
+        tree = self._or()
+        self._take("end")
+        return tree
+
+    def _peek(self, *kinds: str) -> bool:
+        return self._tokens[self._at][0] in kinds
+
+    def _take(self, *kinds: str) -> str:
+        kind, lexeme = self._tokens[self._at]
+        if kind not in kinds:
+            raise NaiveError(f"expected {' or '.join(kinds)}, found {lexeme!r}")
+        self._at += 1
+        return lexeme
+
+    def _skip(self, kind: str) -> bool:
+        if self._peek(kind):
+            self._at += 1
+            return True
+        return False
+
+    def _or(self) -> tuple:
+        tree = self._and()
+        while self._skip("OR"):
+            tree = ("or", tree, self._and())
+        return tree
+
+    def _and(self) -> tuple:
+        tree = self._not()
+        while self._skip("AND"):
+            tree = ("and", tree, self._not())
+        return tree
+
+    def _not(self) -> tuple:
+        if self._skip("NOT"):
+            return ("not", self._not())
+        return self._predicate()
+
+    def _predicate(self) -> tuple:
+        """An operand, and at most one test after it: `a < b < c` is refused."""
+        left = self._sum()
+        if self._peek(*COMPARISONS):
+            operator = self._take(*COMPARISONS)
+            return ("compare", "<>" if operator == "!=" else operator, left, self._sum())
+        if self._skip("IS"):
+            negated = self._skip("NOT")
+            self._take("NULL")
+            return self._negate(negated, ("is null", left))
+        negated = self._skip("NOT")
+        if self._skip("BETWEEN"):
+            low = self._sum()
+            self._take("AND")
+            return self._negate(negated, ("between", left, low, self._sum()))
+        if self._skip("IN"):
+            return self._negate(negated, ("in", left, self._list()))
+        if self._skip("LIKE"):
+            pattern = self._string()
+            escape = self._string() if self._skip("ESCAPE") else None
+            return self._negate(negated, ("like", left, pattern, escape))
+        if negated:
+            self._take("BETWEEN", "IN", "LIKE")
+        return left
+
+    @staticmethod
+    def _negate(negated: bool, tree: tuple) -> tuple:
+        return ("not", tree) if negated else tree
+
+    def _list(self) -> tuple:
+        self._take("(")
+        items = [self._sum()]
+        while self._skip(","):
+            items.append(self._sum())
+        self._take(")")
+        return tuple(items)
+
+    def _sum(self) -> tuple:
+        tree = self._product()
+        while self._peek("+", "-"):
+            tree = ("arithmetic", self._take("+", "-"), tree, self._product())
+        return tree
+
+    def _product(self) -> tuple:
+        tree = self._unary()
+        while self._peek("*", "/"):
+            tree = ("arithmetic", self._take("*", "/"), tree, self._unary())
+        return tree
+
+    def _unary(self) -> tuple:
+        if self._skip("-"):
+            return ("minus", self._unary())
+        return self._primary()
+
+    def _primary(self) -> tuple:
+        if self._skip("("):
+            tree = self._or()
+            self._take(")")
+            return tree
+        if self._peek("number"):
+            return ("literal", "number", float(self._take("number")))
+        if self._peek("string"):
+            return ("literal", "string", self._string())
+        if self._peek("TRUE", "FALSE"):
+            return ("literal", "boolean", self._take("TRUE", "FALSE").upper() == "TRUE")
+        if self._peek("word"):
+            return self._word()
+        return ("message", self._name())
+
+    def _word(self) -> tuple:
+        """A function, a timestamp, an attribute of the context or of the message."""
+        word = self._tokens[self._at][1]
+        follower = self._tokens[self._at + 1][0]
+        if word.upper() in ("ABS", "DISTANCE") and follower == "(":
+            self._take("word")
+            arguments = self._list()
+            if len(arguments) != (1 if word.upper() == "ABS" else 2):
+                raise NaiveError(f"{word} with {len(arguments)} arguments")
+            return (word.lower(), *arguments)
+        if word.upper() == "TIMESTAMP" and follower == "string":
+            self._take("word")
+            return ("literal", "timestamp", microseconds(datetime.fromisoformat(self._string())))
+        if word == "context" and follower == ".":
+            self._take("word")
+            self._take(".")
+            return ("context", self._name())
+        return ("message", self._name())
+
+    def _name(self) -> str:
+        kind = self._tokens[self._at][0]
+        lexeme = self._take("word", "quoted")
+        return lexeme[1:-1].replace('""', '"') if kind == "quoted" else lexeme
+
+    def _string(self) -> str:
+        return self._take("string")[1:-1].replace("''", "'")
+
+
+@lru_cache(maxsize=100_000)
+def parse(condition: str) -> tuple:
+    return Parser(condition).parse()
+
+
+# ----------------------------------------------------------------------------------- values
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 UTC, exactly; a datetime without a zone is in UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def typed(raw: object) -> tuple[str, object]:
+    """The type and the inner value of what a caller gave."""
+    if isinstance(raw, bool | np.bool_):
+        return "boolean", bool(raw)
+    if isinstance(raw, Real):
+        number = float(raw)
+        return "number", None if math.isnan(number) else number
+    if isinstance(raw, str):
+        return "string", str(raw)
+    if isinstance(raw, datetime):
+        return "timestamp", microseconds(raw)
+    if isinstance(raw, tuple | list) and len(raw) == 2:
+        return "location", (float(raw[0]), float(raw[1]))
+    raise NaiveError(f"no type for {raw!r}")
+
+
+class Types:
+    """One namespace of attribute types, for messages and contexts together."""
+
+    def __init__(self, schema: dict[str, str] | None) -> None:
+        self._known = dict(schema or {})
+        self._same: list[tuple[str, str]] = []
+
+    def copy(self) -> Types:
+        twin = Types(self._known)
+        twin._same = list(self._same)
+        return twin
+
+    def of(self, name: str) -> str | None:
+        return self._known.get(name)
+
+    def fix(self, name: str, type_: str) -> None:
+        if self._known.setdefault(name, type_) != type_:
+            raise NaiveError(f"{name!r} is a {self._known[name]}, not a {type_}")
+        for pair in self._same:
+            if name in pair:
+                other = pair[pair[0] == name]
+                if self.of(other) != type_:
+                    self.fix(other, type_)
+
+    def link(self, one: str, other: str) -> None:
+        """Both have one type, whichever it turns out to be."""
+        self._same.append((one, other))
+
+
+def check(tree: tuple, types: Types, wanted: str | None = None) -> str | None:
+    """The type of a tree, fixing attributes not seen before; None if nothing tells it yet."""
+    type_ = _check(tree, types, wanted)
+    if wanted and type_ != wanted:
+        raise NaiveError(f"{tree!r} is a {type_}, not a {wanted}")
+    return type_
+
+
+def _check(tree: tuple, types: Types, wanted: str | None) -> str | None:
+    match tree:
+        case ("literal", type_, _):
+            return type_
+        case ("message" | "context", name):
+            if wanted:
+                types.fix(name, wanted)
+            return types.of(name)
+        case ("and" | "or", left, right):
+            check(left, types, "boolean")
+            check(right, types, "boolean")
+        case ("not", operand):
+            check(operand, types, "boolean")
+        case ("is null", operand):
+            check(operand, types)
+        case ("compare", _, left, right):
+            _check_alike((left, right), types)
+        case ("between", operand, low, high):
+            _check_alike((operand, low, high), types)
+        case ("in", operand, items):
+            _check_alike((operand, *items), types)
+        case ("like", operand, pattern, escape):
+            check(operand, types, "string")
+            like_pattern(pattern, escape)
+        case ("arithmetic", _, *operands) | ("minus" | "abs", *operands):
+            for operand in operands:
+                check(operand, types, "number")
+            return "number"
+        case ("distance", one, other):
+            check(one, types, "location")
+            check(other, types, "location")
+            return "number"
+        case _:
+            raise AssertionError(tree)
+    return "boolean"
+
+
+def _check_alike(operands: tuple, types: Types) -> None:
+    """Whatever is compared has one type, and that type has an order."""
+    type_ = next(filter(None, [check(operand, types) for operand in operands]), None)
+    if type_ == "location":
+        raise NaiveError("locations do not compare")
+    for operand in operands:
+        if type_:
+            check(operand, types, type_)
+        else:
+            types.link(operands[0][1], operand[1])
+
+
+def uses_context(tree: object) -> bool:
+    if not isinstance(tree, tuple):
+        return False
+    return tree[:1] == ("context",) or any(uses_context(branch) for branch in tree)
+
+
+# ------------------------------------------------------------------------------- evaluation
+
+
+def evaluate(tree: tuple, message: dict, context: dict) -> object:
+    """The value of a tree: True, False, or a value; None for UNKNOWN and NULL alike."""
+    match tree:
+        case ("literal", _, value):
+            return value
+        case ("message", name):
+            return message.get(name)
+        case ("context", name):
+            return context.get(name)
+        case ("and", left, right):
+            return all3([evaluate(left, message, context), evaluate(right, message, context)])
+        case ("or", left, right):
+            return any3([evaluate(left, message, context), evaluate(right, message, context)])
+        case ("not", operand):
+            return not3(evaluate(operand, message, context))
+        case ("is null", operand):
+            return evaluate(operand, message, context) is None
+        case ("compare", operator, left, right):
+            return compare(
+                operator, evaluate(left, message, context), evaluate(right, message, context)
+            )
+        case ("between", operand, low, high):
+            value = evaluate(operand, message, context)
+            return all3(
+                [
+                    compare(">=", value, evaluate(low, message, context)),
+                    compare("<=", value, evaluate(high, message, context)),
+                ]
+            )
+        case ("in", operand, items):
+            value = evaluate(operand, message, context)
+            return any3([compare("=", value, evaluate(item, message, context)) for item in items])
+        case ("like", operand, pattern, escape):
+            value = evaluate(operand, message, context)
+            if value is None:
+                return None
+            return like_pattern(pattern, escape).fullmatch(value) is not None
+        case ("arithmetic", operator, left, right):
+            return calculate(
+                operator, evaluate(left, message, context), evaluate(right, message, context)
+            )
+        case ("minus", operand):
+            value = evaluate(operand, message, context)
+            return None if value is None else -value
+        case ("abs", operand):
+            value = evaluate(operand, message, context)
+            return None if value is None else abs(value)
+        case ("distance", one, other):
+            return distance(evaluate(one, message, context), evaluate(other, message, context))
+    raise AssertionError(tree)
+
+
+def all3(values: list) -> bool | None:
+    if any(value is False for value in values):
+        return False
+    return None if any(value is None for value in values) else True
+
+
+def any3(values: list) -> bool | None:
+    if any(value is True for value in values):
+        return True
+    return None if any(value is None for value in values) else False
+
+
+def not3(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+def compare(operator: str, left: object, right: object) -> bool | None:
+    if left is None or right is None:
+        return None
+    match operator:
+        case "=":
+            return left == right
+        case "<>":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+    raise AssertionError(operator)
+
+
+def calculate(operator: str, left: float | None, right: float | None) -> float | None:
+    """One operation in float64; NULL for NaN and for a division by zero; infinities stay."""
+    if left is None or right is None:
+        return None
+    match operator:
+        case "+":
+            result = left + right
+        case "-":
+            result = left - right
+        case "*":
+            result = left * right
+        case "/":
+            result = left / right if right != 0.0 else math.nan
+    return None if math.isnan(result) else result
+
+
+@lru_cache
+def like_pattern(pattern: str, escape: str | None) -> re.Pattern:
+    """`%` is any run, `_` one character; after the escape character, any character is itself."""
+    if escape is not None and len(escape) != 1:
+        raise NaiveError(f"ESCAPE takes one character, not {escape!r}")
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == escape:
+            literal = next(characters, None)
+            if literal is None:
+                raise NaiveError(f"the pattern {pattern!r} ends in its escape character")
+            parts.append(re.escape(literal))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def distance(one: tuple | None, other: tuple | None) -> float | None:
+    """Haversine, in metres."""
+    if one is None or other is None:
+        return None
+    (lat1, lon1), (lat2, lon2) = map(math.radians, one), map(math.radians, other)
+    h = (
+        math.sin((lat2 - lat1) / 2) ** 2
+        + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
+    )
+    return 2 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(h)))
+
+
+# ------------------------------------------------------------------------------- the filter
+
+
+class NaiveFilter:
+    """Every profile against every message. A refused call changes nothing."""
+
+    def __init__(self, schema: dict[str, str] | None = None) -> None:
+        self._types = Types(schema)
+        self._profiles: dict[str, tuple[tuple, str | None]] = {}
+        self._contexts: dict[str, dict] = {}
+
+    def subscribe(self, id: str, condition: str, context: str | None = None) -> None:
+        if id in self._profiles:
+            raise NaiveError(f"profile {id!r} is subscribed already")
+        tree = parse(condition)
+        if context is None and uses_context(tree):
+            raise NaiveError(f"profile {id!r} has no context")
+        types = self._types.copy()
+        check(tree, types, "boolean")
+        self._types = types
+        self._profiles[id] = tree, context
+
+    def unsubscribe(self, id: str) -> None:
+        if id not in self._profiles:
+            raise NaiveError(f"no profile {id!r}")
+        del self._profiles[id]
+
+    def update(self, context: str, values: dict[str, object]) -> None:
+        """Set attributes; None (and NaN) removes. A context exists from its first update."""
+        inner = self._read(values)
+        self._contexts.setdefault(context, {}).update(inner)
+
+    def match(self, message: dict[str, object]) -> list[str]:
+        inner = self._read(message)
+        return sorted(id for id in self._profiles if self._truth(id, inner) is True)
+
+    def truth(self, id: str, message: dict[str, object]) -> bool | None:
+        return self._truth(id, self._read(message))
+
+    def why(self, id: str, message: dict[str, object]) -> list[tuple[tuple, bool | None]]:
+        """Every predicate of the condition with its truth value; the whole condition first."""
+        inner = self._read(message)
+        tree, context = self._profiles[id]
+        return [
+            (branch, evaluate(branch, inner, self._contexts.get(context, {})))
+            for branch in [tree, *predicates(tree)]
+        ]
+
+    def _truth(self, id: str, inner: dict) -> bool | None:
+        tree, context = self._profiles[id]
+        return evaluate(tree, inner, self._contexts.get(context, {}))
+
+    def _read(self, values: dict[str, object]) -> dict:
+        types, inner = self._types.copy(), {}
+        for name, raw in values.items():
+            inner[name] = None
+            if raw is not None:
+                type_, inner[name] = typed(raw)
+                types.fix(name, type_)
+        self._types = types
+        return inner
+
+
+def predicates(tree: tuple) -> list[tuple]:
+    if tree[0] in ("and", "or", "not"):
+        return [leaf for branch in tree[1:] for leaf in predicates(branch)]
+    return [tree]
