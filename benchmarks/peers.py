@@ -105,8 +105,9 @@ class ColumnScan(Peer):
         self._lows = np.ascontiguousarray(work.lows[self._order])
         self._highs = np.ascontiguousarray(work.highs[self._order])
         self._pairs = np.ascontiguousarray(np.stack([self._lows, self._highs], axis=2))
-        self._mask = np.zeros(BLOCK_ROWS, dtype=np.uint8)
-        self._chosen = np.empty(BLOCK_ROWS + 1, dtype=np.int64)
+        block = min(BLOCK_ROWS, -8 * (-work.n_profiles // 8))
+        self._mask = np.zeros(block, dtype=np.uint8)
+        self._chosen = np.empty(block + 1, dtype=np.int64)
         self._out = np.empty(work.n_profiles, dtype=np.int64)
 
     def match(self, message: np.ndarray) -> np.ndarray:
@@ -163,7 +164,8 @@ class RowScan(Peer):
 class SortedNumpy(Peer):
     """NumPy: rows sorted by the low bound of the best attribute, then column after column.
 
-    No interval is wider than the widest, so the candidates are one slice of the sorted rows.
+    No interval is wider than the widest, so the candidates are one slice of the sorted rows;
+    the second attribute is tested on that slice too, the others on what is left.
     """
 
     name = "NumPy, sorted"
@@ -182,11 +184,14 @@ class SortedNumpy(Peer):
         floor = np.nextafter(value - self._widest, -np.inf)
         start = int(np.searchsorted(self._lows[0], floor, side="left"))
         stop = int(np.searchsorted(self._lows[0], value, side="right"))
-        at = np.flatnonzero(self._highs[0, start:stop] >= value)
+        inside = self._highs[0, start:stop] >= value
+        inside &= self._lows[1, start:stop] <= message[1]
+        inside &= self._highs[1, start:stop] >= message[1]
+        at = np.flatnonzero(inside)
         at += start
-        for a in range(1, N_ATTRIBUTES):
-            at = at[self._lows[a].take(at) <= message[a]]
-            at = at[self._highs[a].take(at) >= message[a]]
+        for a in range(2, N_ATTRIBUTES):
+            low, high = self._lows[a].take(at), self._highs[a].take(at)
+            at = at[(low <= message[a]) & (message[a] <= high)]
         rows = self._rows[at]
         rows.sort()
         return rows
@@ -201,7 +206,7 @@ class RTree(Peer):
         from rtree import index
 
         properties = index.Property(
-            dimension=N_ATTRIBUTES, leaf_capacity=1000, fill_factor=0.9, index_capacity=100
+            dimension=N_ATTRIBUTES, leaf_capacity=32, fill_factor=0.9, index_capacity=32
         )
         lows = np.ascontiguousarray(work.lows[self._order].T)
         highs = np.ascontiguousarray(work.highs[self._order].T)

@@ -239,10 +239,11 @@ class Events:
         self.n_messages = 0
         self._work = work
         self._phases = tuple(phases)
-        self._share = upd_att / 100.0
+        self._shares = np.empty(N_ATTRIBUTES)
+        self._shares[list(work.order[:2])] = upd_att / 200.0
+        self._shares[list(work.order[2:])] = (1.0 - upd_att / 100.0) / (N_ATTRIBUTES - 2)
         self._delta = float(delta_u)
         self._seed = seed
-        self._order = np.array(work.order, dtype=np.int64)
         self._block = np.empty((0, N_ATTRIBUTES))
         self._due = 0.0
 
@@ -288,9 +289,11 @@ class Events:
             return []
         contexts = np.empty(n, dtype=np.int64)
         values = np.empty(n)
-        ends = np.empty(N_ATTRIBUTES, dtype=np.int64)
-        seed = np.uint64((self._seed * 0x9E3779B1 + self.n_messages) & 0xFFFFFFFFFFFF)
-        _walk(self.values, self._order, self._share, self._delta, seed, contexts, values, ends)
+        rng = np.random.default_rng([self._seed, 13, self.n_messages])
+        counts = rng.multinomial(n, self._shares)
+        ends = np.cumsum(counts)
+        seed = np.uint64(rng.integers(1 << 62))
+        _walk(self.values, self._delta, seed, contexts, values, ends)
         starts = [0, *ends.tolist()]
         return [
             (ATTRIBUTES[a], contexts[starts[a] : starts[a + 1]], values[starts[a] : starts[a + 1]])
@@ -308,49 +311,28 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _unit(x):  # type: ignore[no-untyped-def]
-    return np.float64(x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@njit(cache=True)
-def _walk(current, order, share, delta, seed, contexts, values, ends):  # type: ignore[no-untyped-def]
-    """Draw the updates before one message: grouped by attribute, `current` moved along."""
-    n = contexts.size
-    n_attributes, n_contexts = current.shape
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    state = _mix(seed * golden)
-    attributes = np.empty(n, dtype=np.int8)
-    counts = np.zeros(n_attributes, dtype=np.int64)
-    for i in range(n):
-        state += golden
-        u = _unit(_mix(state))
-        if u < share:
-            rank = min(int(u / share * 2.0), 1)
-        else:
-            rank = 2 + min(int((u - share) / (1.0 - share) * (n_attributes - 2)), n_attributes - 3)
-        attributes[i] = order[rank]
-        counts[order[rank]] += 1
-    place = np.zeros(n_attributes, dtype=np.int64)
-    total = 0
-    for a in range(n_attributes):
-        place[a] = total
-        total += counts[a]
-        ends[a] = total
-    for i in range(n):
-        a = attributes[i]
-        state += golden
-        c = int(_unit(_mix(state)) * n_contexts)
-        state += golden
-        v = current[a, c] + delta * (2.0 * _unit(_mix(state)) - 1.0)
-        if v < 0.0:
-            v = -v
-        if v > 10000.0:
-            v = 20000.0 - v
-        v = _three_digits(v)
-        current[a, c] = v
-        contexts[place[a]] = c
-        values[place[a]] = v
-        place[a] += 1
+def _walk(current, delta, seed, contexts, values, ends):  # type: ignore[no-untyped-def]
+    """Draw the updates before one message, attribute by attribute; `current` moves along."""
+    n_contexts = np.uint64(current.shape[1])
+    state = np.uint64(seed)
+    start = 0
+    for a in range(current.shape[0]):
+        column = current[a]
+        for i in range(start, ends[a]):
+            state += np.uint64(0x9E3779B97F4A7C15)
+            word = _mix(state)
+            c = ((word >> np.uint64(32)) * n_contexts) >> np.uint64(32)
+            unit = np.float64(word & np.uint64(0xFFFFFFFF)) * (1.0 / 4294967296.0)
+            v = column[c] + delta * (2.0 * unit - 1.0)
+            if v < 0.0:
+                v = -v
+            if v > 10000.0:
+                v = 20000.0 - v
+            v = _three_digits(v)
+            column[c] = v
+            contexts[i] = c
+            values[i] = v
+        start = ends[a]
 
 
 WORDS = ("talk", "order", "alert", "offer", "paper", "match", "storm", "quote")
@@ -368,12 +350,16 @@ def short_conditions(n: int, seed: int = 1) -> list[str]:
             case 0:
                 text = f"type = '{word}' AND price BETWEEN {low} AND {high} AND context.unread < {a % 200}"
             case 1:
-                text = f"type = '{word}' AND price BETWEEN context.limit - {a % 99} AND context.limit"
+                text = (
+                    f"type = '{word}' AND price BETWEEN context.limit - {a % 99} AND context.limit"
+                )
             case 2:
                 text = f"(type = '{word}' OR topic = 'news') AND price <= {high} AND size > {low}"
             case 3:
                 text = f"type = '{word}' AND NOT (price > {high} OR size < {low}) AND weight < {a}"
             case _:
-                text = f"room IN ('A{a % 90}', 'B{b % 90}') AND time < context.last AND price < {high}"
+                text = (
+                    f"room IN ('A{a % 90}', 'B{b % 90}') AND time < context.last AND price < {high}"
+                )
         texts.append(text)
     return texts

@@ -8,7 +8,9 @@ names its combination:
 - `test_environments`: 2,000 profiles with environments around context values and 3,000 events,
   judged by a vectorised oracle.
 
-GERMANE_CAMPAIGN=1 runs all of them fifty times longer.
+GERMANE_CAMPAIGN=1 runs all of them fifty times longer. GERMANE_SHRINK=1 lets Hypothesis look for
+a smallest failing life, which takes up to five minutes for each failing combination; without it,
+a failure shows the life as it was, and a blob to replay it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import generate
 import numpy as np
 import pytest
 from generate import CONTEXTS, Choices
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -36,16 +38,21 @@ from naive import NaiveFilter
 CAMPAIGN = bool(os.environ.get("GERMANE_CAMPAIGN"))
 LONGER = 50 if CAMPAIGN else 1
 
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+if os.environ.get("GERMANE_SHRINK"):
+    PHASES.append(Phase.shrink)
+
 settings.register_profile(
     "ci",
-    max_examples=30,
+    phases=PHASES,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(
-    "campaign", settings.get_profile("ci"), max_examples=30 * 50, stateful_step_count=30
+    "campaign", settings.get_profile("ci"), max_examples=20 * 50, stateful_step_count=30
 )
 PROFILE = settings.get_profile("campaign" if CAMPAIGN else "ci")
 
@@ -98,13 +105,21 @@ class FilterMachine(RuleBasedStateMachine):
         self.contexts = list(CONTEXTS)
         self.seen: list[dict] = []
 
-    @initialize(schema=generate.schemas(), declared=st.booleans())
-    def start(self, schema, declared):
+    @initialize(
+        schema=generate.schemas(), declared=st.booleans(), seed=SEEDS, n=st.integers(0, 30)
+    )
+    def start(self, schema, declared, seed, n):
         self.schema = schema
         self.filter = make(*self.combination, schema=schema if declared else None)
         self.naive = NaiveFilter(schema if declared else None)
         if not declared:
             self._update("types", generate.one_of_each(schema))
+        c = Choices.from_seed(seed)
+        for context in CONTEXTS:
+            self._update(context, generate.record(c, schema))
+        self._subscribe_many(
+            [(self._new_id(), generate.condition(c, schema), c.pick(CONTEXTS)) for _ in range(n)]
+        )
 
     # Profiles.
 
@@ -126,10 +141,10 @@ class FilterMachine(RuleBasedStateMachine):
         ]
         if anonymous:
             self.filter.subscribe_many(ids, conditions)
+            for id, condition in zip(ids, conditions, strict=True):
+                self._subscribed(id, condition, None)
         else:
-            self.filter.subscribe_many(ids, conditions, contexts)
-        for profile in zip(ids, conditions, contexts, strict=True):
-            self._subscribed(*profile)
+            self._subscribe_many(list(zip(ids, conditions, contexts, strict=True)))
         self._recall(data)
 
     @precondition(lambda self: self.live)
@@ -199,12 +214,9 @@ class FilterMachine(RuleBasedStateMachine):
         for context in self.contexts:
             self._update(context, {"n": c.below(40) / 2, "m": c.below(40) / 2})
         templates = generate.templates(c)[: 1 + c.below(7)]
-        ids = [self._new_id() for _ in range(n)]
-        conditions = [c.pick(templates) for _ in ids]
-        contexts = [c.pick(self.contexts) for _ in ids]
-        self.filter.subscribe_many(ids, conditions, contexts)
-        for profile in zip(ids, conditions, contexts, strict=True):
-            self._subscribed(*profile)
+        self._subscribe_many(
+            [(self._new_id(), c.pick(templates), c.pick(self.contexts)) for _ in range(n)]
+        )
         self._match_many([self._spread(c) for _ in range(3)])
 
     @rule(seed=SEEDS, n_contexts=st.integers(1, 4), n_rounds=st.integers(1, 12))
@@ -270,6 +282,12 @@ class FilterMachine(RuleBasedStateMachine):
         self.filter.update_many(contexts, attribute, values)
         for context, value in zip(contexts, values, strict=True):
             self.naive.update(context, {attribute: value})
+
+    def _subscribe_many(self, profiles):
+        ids, conditions, contexts = map(list, zip(*profiles, strict=True)) if profiles else [[]] * 3
+        self.filter.subscribe_many(ids, conditions, contexts)
+        for profile in profiles:
+            self._subscribed(*profile)
 
     def _subscribed(self, id, condition, context):
         self.naive.subscribe(id, condition, context)

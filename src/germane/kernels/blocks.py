@@ -18,7 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from germane.kernels.codes import ANY_HIGH, ANY_LOW, FIRST_GAP, LAST_CODE, NULL, SPAN
+from germane.kernels.codes import (
+    ANY_HIGH,
+    ANY_LOW,
+    FIRST_GAP,
+    LAST_CODE,
+    NULL,
+    SPAN,
+    encode,
+    high_code,
+    highest_key,
+    low_code,
+    lowest_key,
+)
 from germane.kernels.compile import kernel
 from germane.kernels.lanes import LANES, count_bits, lowest_bit, within
 
@@ -49,6 +61,7 @@ class Blocks(NamedTuple):
     place: Any
     size: Any  # [n_blocks, n_slots, n_zoned]
     counters: Any
+    moves: Any  # float64[slot]: number and sum of squares of escalating moves, in codes
 
 
 @kernel
@@ -387,19 +400,12 @@ def reach(row: Any, blocks: Any) -> Any:
 
 
 @kernel
-def slack(low: Any, high: Any, old_low: Any, old_high: Any) -> Any:
-    """Room to leave on both sides of an escalated interval: twice what was not enough."""
-    had = max(((old_high - old_low) - (high - low)) // 2, 0)
-    moved = max(old_low - low, high - old_high)
-    return max(2 * had, 2 * moved, 32)
-
-
-@kernel
 def revise(
     rows: Any,
     slots: Any,
     entries: Any,
     mode: Any,
+    slack: Any,
     limit: Any,
     begin: Any,
     blocks: Any,
@@ -409,7 +415,7 @@ def revise(
 
     EAGER moves a row to its best block when a zoned slot changes; LOCAL (GBU) only when the
     block's zone does not hold the new interval; ESCALATE (AGILE, Fig. 8) does nothing when k
-    lies in K, else widens K with slack in place. A row whose K would admit more than
+    lies in K, else takes K = k with ``slack`` codes on both sides, in place. A row whose K would admit more than
     ``limit`` of all messages is taken out of the index and reported in ``outside``. A row that
     had no interval at all (its context's value was NULL) is placed afresh under any strategy.
     Returns (entries done, rows reported).
@@ -434,22 +440,27 @@ def revise(
         if low == old_low and high == old_high:
             continue
         if mode == ESCALATE and old_low <= old_high:
-            blocks.exact[block] &= ~bit
-            if low > high or (old_low <= low and high <= old_high):
+            exact = (blocks.exact[block] & bit) != ZERO
+            room = slack[slot]
+            if not exact and (low > high or (old_low <= low and high <= old_high)):
                 continue
             blocks.counters[ESCALATED] += 1
-            room = slack(low, high, old_low, old_high)
-            low = max(low - room, ANY_LOW) if low > FIRST_GAP else low
-            high = high + room
-            if high > LAST_CODE:
-                high = ANY_HIGH
-            if low < FIRST_GAP and low != NULL:
-                low = ANY_LOW
+            moved = np.float64(max(abs(low - old_low), abs(high - old_high)))
+            blocks.moves[slot, 0] += 1.0
+            blocks.moves[slot, 1] += moved * moved
+            if room > 0 and low <= high:
+                blocks.exact[block] &= ~bit
+                low = max(low - room, ANY_LOW) if low > FIRST_GAP else low
+                high = high + room
+                if high > LAST_CODE:
+                    high = ANY_HIGH
+                if low < FIRST_GAP:
+                    low = ANY_LOW
             blocks.codes[at] = low
             blocks.codes[at + LANES] = high
             if slot < n_zoned:
                 widen_zone(block, slot, low, high, blocks)
-            if reach(row, blocks) > limit:
+            if room > 0 and reach(row, blocks) > limit:
                 take(row, entry, blocks)
                 outside[n_outside] = row
                 n_outside += 1
@@ -473,21 +484,6 @@ def revise(
         add(row, entry, exact, awake, blocks)
         blocks.counters[MOVED] += 1
     return rows.shape[0], n_outside
-
-
-@kernel
-def extents(rows: Any, slots: Any, blocks: Any, out: Any) -> None:
-    """K, as codes, of (row, slot) pairs; the whole code space for rows outside the index."""
-    n_slots = blocks.size[1]
-    for i in range(rows.shape[0]):
-        place = blocks.place[rows[i]]
-        if place < 0:
-            out[i, 0] = NULL
-            out[i, 1] = ANY_HIGH
-            continue
-        at = ((place // LANES) * n_slots + slots[i]) * PAIR + place % LANES
-        out[i, 0] = blocks.codes[at]
-        out[i, 1] = blocks.codes[at + LANES]
 
 
 @kernel
@@ -525,3 +521,61 @@ def count_occupied(blocks: Any) -> Any:
     for block in range(blocks.size[0]):
         total += count_bits(blocks.occupied[block])
     return total
+
+
+@kernel
+def probe_point(
+    point: Any, cuts: Any, starts: Any, column: Any, codes: Any, blocks: Any, out: Any
+) -> Any:
+    """``probe`` for a message's keys: encode them, then look."""
+    for slot in range(point.shape[0]):
+        codes[column[slot]] = encode(point[slot], cuts, starts[slot], starts[slot + 1])
+    return probe(codes, blocks, out)
+
+
+@kernel
+def encode_entries(slots: Any, lows: Any, highs: Any, cuts: Any, starts: Any, out: Any) -> None:
+    """Codes of (slot, interval) pairs."""
+    for i in range(slots.shape[0]):
+        start = starts[slots[i]]
+        stop = starts[slots[i] + 1]
+        out[i, 0] = low_code(lows[i], highs[i], cuts, start, stop)
+        out[i, 1] = high_code(lows[i], highs[i], cuts, start, stop)
+
+
+@kernel
+def extent_keys(
+    rows: Any,
+    slots: Any,
+    column: Any,
+    cuts: Any,
+    starts: Any,
+    blocks: Any,
+    lows: Any,
+    highs: Any,
+) -> None:
+    """Where k may move unseen, of (row, slot) pairs: K; nowhere when the row is exact.
+
+    Everything for rows outside the index: no entry of theirs can be wrong.
+    """
+    n_slots = blocks.size[1]
+    for i in range(rows.shape[0]):
+        place = blocks.place[rows[i]]
+        if place < 0:
+            lows[i] = -np.inf
+            highs[i] = np.inf
+            continue
+        if blocks.exact[place // LANES] & (ONE << np.uint64(place % LANES)) != ZERO:
+            lows[i] = np.inf
+            highs[i] = -np.inf
+            continue
+        slot = slots[i]
+        at = ((place // LANES) * n_slots + column[slot]) * PAIR + place % LANES
+        low = np.int64(blocks.codes[at])
+        high = np.int64(blocks.codes[at + LANES])
+        if low > high:
+            lows[i] = np.inf
+            highs[i] = -np.inf
+        else:
+            lows[i] = lowest_key(low, cuts, starts[slot])
+            highs[i] = highest_key(high, cuts, starts[slot], starts[slot + 1])

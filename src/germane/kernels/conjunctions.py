@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from germane.kernels.compile import kernel
+from germane.kernels.lanes import LANES, count_bits, lowest_bit
 
 LOW_CONTEXT, HIGH_CONTEXT, LOW_OPEN, HIGH_OPEN, ONLY_NULL = 1, 2, 4, 8, 16
 
@@ -51,7 +52,7 @@ PASSED, RESIDUAL, MISSING, ASLEEP = -1, -2, -3, -4
 STACK = 512
 EARTH_M = 6371008.8
 UNSEEN = 2.0
-TEXT_SLOTS_MASK_BITS = 1
+ALL_LANES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Rows(NamedTuple):
@@ -405,3 +406,110 @@ def evaluate_awake(
         else:
             rows.awake[row] = 1 if truth == 1.0 else 0
     return n_waiting
+
+
+@kernel
+def sweep(
+    outside: Any,
+    message: Any,
+    rows: Any,
+    shapes: Any,
+    values: Any,
+    texts: Any,
+    every: Any,
+    passed: Any,
+    waiting: Any,
+    sample: Any,
+) -> Any:
+    """Test all rows of a bitmap in order (NOINDEX, and what no index holds).
+
+    Rows lie in memory in the order of their shape's columns, so this reads memory forward. A
+    word of 64 rows of one shape has its first predicate tested in one simple loop. Every
+    ``every``-th row that fails (0: none) is put into ``sample`` while there is room.
+    Returns (passed, waiting, failed, sampled).
+    """
+    stack = np.empty(STACK, np.float64)
+    n_passed = n_waiting = n_failed = n_sampled = 0
+    countdown = every
+    for word in range(outside.shape[0]):
+        bits = outside[word]
+        if bits == np.uint64(0):
+            continue
+        base = word * LANES
+        if bits == ALL_LANES and base + LANES <= rows.shape.shape[0]:
+            bits = first_predicate(base, message, rows, shapes, values)
+            failed = LANES - count_bits(bits)
+            n_failed += failed
+            countdown -= failed
+        while bits != np.uint64(0):
+            row = base + lowest_bit(bits)
+            bits &= bits - np.uint64(1)
+            reason = test(row, message, rows, shapes, values, texts, stack)
+            if reason == PASSED:
+                passed[n_passed] = row
+                n_passed += 1
+            elif reason == MISSING:
+                waiting[n_waiting] = row
+                n_waiting += 1
+            else:
+                n_failed += 1
+                countdown -= 1
+        if every > 0 and countdown <= 0:
+            countdown = every
+            if n_sampled < sample.shape[0]:
+                sample[n_sampled] = base + lowest_bit(outside[word])
+                n_sampled += 1
+    return n_passed, n_waiting, n_failed, n_sampled
+
+
+@kernel
+def first_predicate(base: Any, message: Any, rows: Any, shapes: Any, values: Any) -> Any:
+    """Bits of the 64 rows from ``base`` that their first interval predicate lets through.
+
+    All bits where the rows are not alike (one shape, one extent) or it does not apply.
+    """
+    shape = rows.shape[base]
+    at = rows.at[base]
+    last = base + LANES - 1
+    first = shapes.first[shape]
+    if (
+        rows.shape[last] != shape
+        or rows.at[last] - at != 2 * (LANES - 1)
+        or first == shapes.first[shape + 1]
+    ):
+        return ALL_LANES
+    flags = shapes.flags[first]
+    if flags & ONLY_NULL:
+        return ALL_LANES
+    for lane in range(LANES):
+        if rows.shape[base + lane] != shape or rows.at[base + lane] != at + 2 * lane:
+            return ALL_LANES
+    value = message[shapes.attribute[first]]
+    bits = np.uint64(0)
+    low_factor = shapes.low_factor[first]
+    high_factor = shapes.high_factor[first]
+    low_row = values[shapes.low_context[first]]
+    high_row = values[shapes.high_context[first]]
+    low_bound_is_context = flags & LOW_CONTEXT
+    high_bound_is_context = flags & HIGH_CONTEXT
+    for lane in range(LANES):
+        low = rows.pool[at + 2 * lane]
+        high = rows.pool[at + 2 * lane + 1]
+        if low_bound_is_context:
+            low = low_factor * low_row[rows.context[base + lane]] + low
+        if high_bound_is_context:
+            high = high_factor * high_row[rows.context[base + lane]] + high
+        if (low <= value) & (value <= high):
+            bits |= np.uint64(1) << np.uint64(lane)
+    return bits
+
+
+@kernel
+def set_bits(wanted: Any, on: Any, bitmap: Any) -> None:
+    """Set or clear the bits of rows in a bitmap."""
+    for i in range(wanted.shape[0]):
+        bit = np.uint64(1) << np.uint64(wanted[i] % LANES)
+        if on[i]:
+            bitmap[wanted[i] // LANES] |= bit
+        else:
+            bitmap[wanted[i] // LANES] &= ~bit

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from germane.kernels.compile import kernel
-from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT, interval
+from germane.kernels.conjunctions import (
+    CONTEXT,
+    CONTEXT_TEXT,
+    HIGH_CONTEXT,
+    LOW_CONTEXT,
+    interval,
+)
 
 MINIMUM, MAXIMUM = -32768, 32767
 SHUT = (1, 0)
@@ -209,3 +215,31 @@ def unlink(rows_old: Any, head: Any, rows: Any) -> None:
                 before = rows.next[before]
             rows.next[before] = rows.next[row]
         rows.next[row] = -1
+
+
+@kernel
+def shut_guards(wanted: Any, rows: Any, shapes: Any, guards: Any) -> None:
+    """Shut the guards of all context values that some rows read: their entries are exact."""
+    for i in range(wanted.shape[0]):
+        row = wanted[i]
+        context = rows.context[row]
+        if context < 0:
+            continue
+        shape = rows.shape[row]
+        for form in range(shapes.first[shape], shapes.first[shape + 1]):
+            flags = shapes.flags[form]
+            if flags & LOW_CONTEXT:
+                guards[shapes.low_context[form], context, 0] = SHUT[0]
+                guards[shapes.low_context[form], context, 1] = SHUT[1]
+            if flags & HIGH_CONTEXT:
+                guards[shapes.high_context[form], context, 0] = SHUT[0]
+                guards[shapes.high_context[form], context, 1] = SHUT[1]
+        for i_code in range(shapes.wakes[shape, 0], shapes.wakes[shape, 1]):
+            slot = -1
+            if shapes.code[i_code, 0] == CONTEXT:
+                slot = shapes.code[i_code, 1]
+            elif shapes.code[i_code, 0] == CONTEXT_TEXT:
+                slot = shapes.code[i_code, 2]
+            if slot >= 0:
+                guards[slot, context, 0] = SHUT[0]
+                guards[slot, context, 1] = SHUT[1]

@@ -44,7 +44,8 @@ def take_block(
     stop = start + (1 << c)
     if stop > len(pool):
         grown = np.empty(stop + (stop >> 1), np.int32)
-        grown[:start] = pool[:start]
+        for i in range(start):
+            grown[i] = pool[i]
         pool = grown
     free[0] = stop
     return pool, start
@@ -130,6 +131,35 @@ def add(
 
 
 @kernel
+def reserve(
+    sets: NDArray[np.int32], pool: NDArray[np.int32], free: NDArray[np.int64], e: int, n: int
+) -> NDArray[np.int32]:
+    """Make room in set e for n more rows."""
+    size, c = int(sets[e, SIZE]) + n, 0
+    while size > 1 << c or (c > LIST_CLASS and 4 * size > 3 << c):
+        c += 1
+    if c > sets[e, CLASS]:
+        pool = resize(sets, pool, free, e, c)
+    return pool
+
+
+@kernel
+def first_fault(
+    table: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    lows: NDArray[np.float64],
+    highs: NDArray[np.float64],
+) -> tuple[int, int]:
+    """The first entry that a table of rows rejects and why: row UNKNOWN (-2), or NaN (1)."""
+    for i in range(len(rows)):
+        if rows[i] < 0 or rows[i] >= len(table) or table[rows[i], 0] == -2:
+            return i, -2
+        if not (lows[i] <= highs[i] or lows[i] > highs[i]):
+            return i, 1
+    return -1, 0
+
+
+@kernel
 def close_gap(pool: NDArray[np.int32], start: int, c: int, gap: int) -> None:
     """Vacate one cell of a hash table, moving later rows of its run back (no tombstones)."""
     mask = (1 << c) - 1
@@ -165,9 +195,7 @@ def discard(
     if size == 0:
         give_block(pool, free, c, start)
         sets[e, CLASS] = -1
-    elif 5 * size < 1 << c and (
-        free[c] >= 0 or free[0] + (1 << (c - 1)) <= len(pool)
-    ):
+    elif 5 * size < 1 << c and (free[c] >= 0 or free[0] + (1 << (c - 1)) <= len(pool)):
         resize(sets, pool, free, e, c - 1)
 
 

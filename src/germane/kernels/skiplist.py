@@ -20,14 +20,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.kernels.rowsets import BLOCK, CLASS, LINK, SIZE, add, discard, no_blocks, read
 from germane.kernels.compile import kernel
+from germane.kernels.rowsets import CLASS, LINK, SIZE, add, discard, no_blocks, read, reserve
 
 FULL = 28  # height of the sentinels; other nodes are lower
 HEAD, TAIL = 0, 1
 HEIGHT, SLOT, REFS = 0, 1, 2  # columns of nodes
 LOW, HIGH, LOW_LEVEL, HIGH_LEVEL = 0, 1, 2, 3  # columns of rows
 EMPTY, UNKNOWN = -1, -2  # values of rows[:, LOW] that are not nodes
+AT_KEY = -3  # a target that is the node of k's own end, which may have to be made
+UPDATE, UPDATE_LOCAL, ESCALATE, DEESCALATE, REMOVE = 0, 1, 2, 3, 4  # operations
 N_ROWS, N_NODES, N_SLOTS, RANDOM, TOP, FREE_NODES = 0, 1, 2, 3, 4, 5  # cells of meta
 
 
@@ -46,7 +48,7 @@ def empty_arrays(seed: int) -> Arrays:
     """A list without rows: the two sentinels and the edges between them."""
     keys = np.zeros(16, np.float64)
     nodes = np.zeros((16, 3), np.int32)
-    slots = np.zeros((16 * (FULL + 1), 4), np.int32)
+    slots = np.zeros((4 * (FULL + 1), 4), np.int32)
     slots[:, CLASS] = -1
     keys[HEAD], keys[TAIL] = -np.inf, np.inf
     nodes[HEAD], nodes[TAIL] = (FULL, 0, 1), (FULL, FULL + 1, 1)
@@ -77,7 +79,8 @@ def last_below(s: Arrays, key: float, out: NDArray[np.int64]) -> None:
     """out[l] = the last node taller than l whose key is < key, else HEAD."""
     x = HEAD
     top = int(s.meta[TOP])
-    out[top:] = HEAD
+    for level in range(top, FULL):
+        out[level] = HEAD
     for level in range(top - 1, -1, -1):
         y = after(s, x, level)
         while s.keys[y] < key:
@@ -91,7 +94,8 @@ def last_upto(s: Arrays, key: float, out: NDArray[np.int64]) -> None:
     """out[l] = the last node taller than l, but TAIL, whose key is <= key."""
     x = HEAD
     top = int(s.meta[TOP])
-    out[top:] = HEAD
+    for level in range(top, FULL):
+        out[level] = HEAD
     for level in range(top - 1, -1, -1):
         y = after(s, x, level)
         while y != TAIL and s.keys[y] <= key:
@@ -113,29 +117,6 @@ def highest_edge(s: Arrays, x: int, b: float) -> int:
 def ends(s: Arrays, x: int) -> int:
     """The slot of the rows whose K ends at x."""
     return int(s.nodes[x, SLOT] + s.nodes[x, HEIGHT])
-
-
-@kernel
-def unmark_path(s: Arrays, pool: NDArray[np.int32], row: int, x: int, stop: int) -> None:
-    """Unmark a row on the path from node x to node stop."""
-    b = s.keys[stop]
-    while x != stop:
-        e = highest_edge(s, x, b)
-        discard(s.slots, pool, s.free, e, row)
-        x = int(s.slots[e, LINK])
-
-
-@kernel
-def mark_path(
-    s: Arrays, pool: NDArray[np.int32], row: int, x: int, stop: int
-) -> NDArray[np.int32]:
-    """Mark a row on the path from node x to node stop."""
-    b = s.keys[stop]
-    while x != stop:
-        e = highest_edge(s, x, b)
-        pool = add(s.slots, pool, s.free, e, row)
-        x = int(s.slots[e, LINK])
-    return pool
 
 
 @kernel
@@ -198,6 +179,33 @@ def level_out(s: Arrays, row: int, beyond: NDArray[np.int64], h: int) -> int:
 
 
 @kernel
+def move_marks(
+    s: Arrays, pool: NDArray[np.int32], row: int, x: int, x_stop: int, y: int, y_stop: int
+) -> NDArray[np.int32]:
+    """From the marks of the path x..x_stop to those of y..y_stop, touching only the difference.
+
+    A path without edges, from a node to itself, has no marks.
+    """
+    while x != x_stop or y != y_stop:
+        if y == y_stop or (x != x_stop and s.keys[x] < s.keys[y]):
+            e = highest_edge(s, x, s.keys[x_stop])
+            discard(s.slots, pool, s.free, e, row)
+            x = int(s.slots[e, LINK])
+        elif x == x_stop or s.keys[y] < s.keys[x]:
+            e = highest_edge(s, y, s.keys[y_stop])
+            pool = add(s.slots, pool, s.free, e, row)
+            y = int(s.slots[e, LINK])
+        else:
+            e = highest_edge(s, x, s.keys[x_stop])
+            new = highest_edge(s, y, s.keys[y_stop])
+            if e != new:
+                discard(s.slots, pool, s.free, e, row)
+                pool = add(s.slots, pool, s.free, new, row)
+            x, y = int(s.slots[e, LINK]), int(s.slots[new, LINK])
+    return pool
+
+
+@kernel
 def insert_node(
     s: Arrays, pool: NDArray[np.int32], key: float, before: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], int]:
@@ -221,7 +229,8 @@ def insert_node(
         for i in range(n):
             row = int(split[i])
             start = before[level_in(s, row, before, h)]
-            unmark_path(s, pool, row, start, beyond[level_out(s, row, beyond, h)])
+            stop = beyond[level_out(s, row, beyond, h)]
+            pool = move_marks(s, pool, row, start, stop, HEAD, HEAD)
     for level in range(h):
         s.slots[first + level, LINK] = beyond[level]
         s.slots[s.nodes[before[level], SLOT] + level, LINK] = x
@@ -260,7 +269,8 @@ def delete_node(s: Arrays, pool: NDArray[np.int32], x: int) -> NDArray[np.int32]
     for i in range(n):
         row = int(joined[i])
         start = before[level_in(s, row, before, h)]
-        pool = mark_path(s, pool, row, start, beyond[level_out(s, row, beyond, h)])
+        stop = beyond[level_out(s, row, beyond, h)]
+        pool = move_marks(s, pool, row, HEAD, HEAD, start, stop)
     s.nodes[x, REFS] = -1
     s.slots[first, LINK] = s.meta[FREE_NODES + h]
     s.meta[FREE_NODES + h] = x
@@ -295,30 +305,6 @@ def release(s: Arrays, pool: NDArray[np.int32], x: int) -> NDArray[np.int32]:
 
 
 @kernel
-def move_marks(
-    s: Arrays, pool: NDArray[np.int32], row: int, x: int, x_stop: int, y: int, y_stop: int
-) -> NDArray[np.int32]:
-    """From the marks of the path x..x_stop to those of y..y_stop, touching only the difference."""
-    while x != x_stop or y != y_stop:
-        if y == y_stop or (x != x_stop and s.keys[x] < s.keys[y]):
-            e = highest_edge(s, x, s.keys[x_stop])
-            discard(s.slots, pool, s.free, e, row)
-            x = int(s.slots[e, LINK])
-        elif x == x_stop or s.keys[y] < s.keys[x]:
-            e = highest_edge(s, y, s.keys[y_stop])
-            pool = add(s.slots, pool, s.free, e, row)
-            y = int(s.slots[e, LINK])
-        else:
-            e = highest_edge(s, x, s.keys[x_stop])
-            new = highest_edge(s, y, s.keys[y_stop])
-            if e != new:
-                discard(s.slots, pool, s.free, e, row)
-                pool = add(s.slots, pool, s.free, new, row)
-            x, y = int(s.slots[e, LINK]), int(s.slots[new, LINK])
-    return pool
-
-
-@kernel
 def assign(
     s: Arrays,
     pool: NDArray[np.int32],
@@ -330,13 +316,9 @@ def assign(
 ) -> NDArray[np.int32]:
     """Give a row a new K between two nodes that the caller acquired (low = EMPTY: none)."""
     old_low, old_high = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
-    if old_low < 0 or low < 0:
-        if old_low >= 0:
-            unmark_path(s, pool, row, old_low, old_high)
-        if low >= 0:
-            pool = mark_path(s, pool, row, low, high)
-    else:
-        pool = move_marks(s, pool, row, old_low, old_high, low, high)
+    pool = move_marks(
+        s, pool, row, max(old_low, HEAD), max(old_high, HEAD), max(low, HEAD), max(high, HEAD)
+    )
     if old_low < 0 or low < 0 or old_high != high:
         if old_low >= 0:
             discard(s.slots, pool, s.free, ends(s, old_high), row)
@@ -350,23 +332,6 @@ def assign(
         pool = release(s, pool, old_low)
         pool = release(s, pool, old_high)
     return pool
-
-
-@kernel
-def assign_exactly(
-    s: Arrays,
-    pool: NDArray[np.int32],
-    row: int,
-    low: float,
-    high: float,
-    scratch: NDArray[np.int64],
-) -> NDArray[np.int32]:
-    """K = [low, high]."""
-    if low > high:
-        return assign(s, pool, row, EMPTY, EMPTY, 0, 0)
-    pool, a = acquire(s, pool, low, scratch)
-    pool, b = acquire(s, pool, high, scratch)
-    return assign(s, pool, row, a, b, 0, 0)
 
 
 @kernel
@@ -402,30 +367,18 @@ def stab(s: Arrays, value: float, out: NDArray[np.int64]) -> tuple[int, int]:
 
 
 @kernel
-def probe(s: Arrays, pool: NDArray[np.int32], value: float) -> NDArray[np.int32]:
-    """The rows with value in K."""
-    slots = np.empty(2 * FULL + 2, np.int64)
-    n, total = stab(s, value, slots)
-    out = np.empty(total, np.int32)
-    filled = 0
-    for i in range(n):
-        filled = read(s.slots, pool, slots[i], out, filled)
-    return out
-
-
-@kernel
-def probe_into(
+def probe(
     s: Arrays, pool: NDArray[np.int32], value: float, out: NDArray[np.int32]
-) -> tuple[int, bool]:
-    """Write the rows with value in K to out, if it is large enough; how many they are."""
+) -> tuple[NDArray[np.int32], int]:
+    """The rows with value in K, in out if it is large enough, else in a new array; how many."""
     slots = np.empty(2 * FULL + 2, np.int64)
     n, total = stab(s, value, slots)
     if total > len(out):
-        return total, False
+        out = np.empty(total, np.int32)
     filled = 0
     for i in range(n):
         filled = read(s.slots, pool, slots[i], out, filled)
-    return total, True
+    return out, total
 
 
 @kernel
@@ -449,190 +402,184 @@ def acquire_sorted(
 
 
 @kernel
-def assign_nodes(
+def count_marks(s: Arrays, lows: NDArray[np.int32], highs: NDArray[np.int32]) -> NDArray[np.int32]:
+    """How many marks, of new rows between these nodes, each slot will get."""
+    counts = np.zeros(int(s.meta[N_SLOTS]), np.int32)
+    for i in range(len(lows)):
+        x, stop = int(lows[i]), int(highs[i])
+        while x != stop:
+            e = highest_edge(s, x, s.keys[stop])
+            counts[e] += 1
+            x = int(s.slots[e, LINK])
+        counts[ends(s, stop)] += 1
+    return counts
+
+
+@kernel
+def insert_between(
     s: Arrays,
     pool: NDArray[np.int32],
     rows: NDArray[np.int32],
     lows: NDArray[np.int32],
     highs: NDArray[np.int32],
+    counts: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """K of new rows between acquired nodes."""
+    """K of new rows between acquired nodes; each set grows once, by its count."""
+    for e in range(len(counts)):
+        if counts[e] > 0:
+            pool = reserve(s.slots, pool, s.free, e, int(counts[e]))
     for i in range(len(rows)):
-        pool = assign(s, pool, rows[i], lows[i], highs[i], 0, 0)
+        row, x, stop = int(rows[i]), int(lows[i]), int(highs[i])
+        s.rows[row, LOW] = x
+        s.rows[row, HIGH] = stop
+        while x != stop:
+            e = highest_edge(s, x, s.keys[stop])
+            pool = add(s.slots, pool, s.free, e, row)
+            x = int(s.slots[e, LINK])
+        pool = add(s.slots, pool, s.free, ends(s, stop), row)
     return pool
 
 
 @kernel
-def update(
-    s: Arrays,
-    pool: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    lows: NDArray[np.float64],
-    highs: NDArray[np.float64],
-    start: int,
-) -> tuple[NDArray[np.int32], int, int]:
-    """K = k. Returns where it stopped for want of room, and how many rows it moved."""
-    scratch = np.empty(FULL, np.int64)
-    moved = 0
-    for i in range(start, len(rows)):
-        if not has_room(s):
-            return pool, i, moved
-        row, low, high = int(rows[i]), lows[i], highs[i]
-        a, b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
-        if a >= 0 and s.keys[a] == low and s.keys[b] == high:
-            s.rows[row, LOW_LEVEL] = 0
-            s.rows[row, HIGH_LEVEL] = 0
-        elif a != EMPTY or low <= high:
-            pool = assign_exactly(s, pool, row, low, high, scratch)
-            moved += 1
-    return pool, len(rows), moved
-
-
-@kernel
-def remove(s: Arrays, pool: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Forget rows, their marks, and the nodes that were only theirs."""
-    for i in range(len(rows)):
-        pool = assign(s, pool, rows[i], EMPTY, EMPTY, 0, 0)
-        s.rows[rows[i], LOW] = UNKNOWN
-    return pool
-
-
-@kernel
-def update_local(
-    s: Arrays,
-    pool: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    lows: NDArray[np.float64],
-    highs: NDArray[np.float64],
-    start: int,
-) -> tuple[NDArray[np.int32], int, int]:
+def local_target(
+    s: Arrays, a: int, b: int, low: float, high: float, upto: NDArray[np.int64]
+) -> tuple[int, int]:
     """GBU (AGILE section 4.4): an end that stays in its bottom edge stays, one that enters the
     neighbouring bottom edge takes in that edge, and one that goes further makes K = k."""
-    before, upto = np.empty(FULL, np.int64), np.empty(FULL, np.int64)
-    moved = 0
-    for i in range(start, len(rows)):
-        if not has_room(s):
-            return pool, i, moved
-        row, low, high = int(rows[i]), lows[i], highs[i]
-        a, b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
-        if a < 0 and low > high:
-            continue
-        jumps = a < 0 or low > high
-        to_a, to_b = a, b
-        if not jumps and s.keys[a] != low:
-            last_upto(s, low, upto)
-            if after(s, upto[0], 0) == a:
-                to_a = upto[0]
-            else:
-                jumps = upto[0] != a
-        if not jumps and s.keys[b] != high:
-            last_below(s, high, before)
-            if before[0] == b:
-                to_b = after(s, b, 0)
-            else:
-                jumps = after(s, before[0], 0) != b
-        if jumps:
-            pool = assign_exactly(s, pool, row, low, high, upto)
-            moved += 1
-        elif to_a != a or to_b != b:
-            s.nodes[to_a, REFS] += 1
-            s.nodes[to_b, REFS] += 1
-            low_level = s.rows[row, LOW_LEVEL] if to_a == a else 0
-            high_level = s.rows[row, HIGH_LEVEL] if to_b == b else 0
-            pool = assign(s, pool, row, to_a, to_b, low_level, high_level)
-            moved += 1
-    return pool, len(rows), moved
+    to_a, to_b = a, b
+    if s.keys[a] != low:
+        last_upto(s, low, upto)
+        if after(s, upto[0], 0) == a:
+            to_a = upto[0]
+        elif upto[0] != a:
+            return AT_KEY, AT_KEY
+    if s.keys[b] != high:
+        last_below(s, high, upto)
+        if upto[0] == b:
+            to_b = after(s, b, 0)
+        elif after(s, upto[0], 0) != b:
+            return AT_KEY, AT_KEY
+    return to_a, to_b
 
 
 @kernel
-def escalate(
-    s: Arrays,
-    pool: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    lows: NDArray[np.float64],
-    highs: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], int]:
-    """AGILE Fig. 10: each end of K that k passes goes to the far end of the lowest higher edge
-    over that end of K which reaches the end of k. Uses existing nodes only."""
-    found = np.empty(FULL, np.int64)
-    escalated = 0
-    for i in range(len(rows)):
-        row, low, high = int(rows[i]), lows[i], highs[i]
-        a, b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
-        if low > high or (a >= 0 and s.keys[a] <= low and high <= s.keys[b]):
-            continue
+def escalated_low(
+    s: Arrays, a: int, low: float, level: int, found: NDArray[np.int64]
+) -> tuple[int, int]:
+    """The start of the lowest edge, higher than level, over the lower end of K that reaches low;
+    and its level. From an empty K, of the level-1 edge over low."""
+    last_upto(s, low, found)
+    level += 1
+    while a >= 0:
+        y = after(s, found[level], level)
+        if y == TAIL or s.keys[y] > s.keys[a]:
+            break
+        level += 1
+    return found[level], level
+
+
+@kernel
+def escalated_high(
+    s: Arrays, b: int, high: float, level: int, found: NDArray[np.int64]
+) -> tuple[int, int]:
+    """The mirror image of escalated_low."""
+    last_below(s, high, found)
+    level += 1
+    while b >= 0 and found[level] != HEAD and s.keys[found[level]] >= s.keys[b]:
+        level += 1
+    return after(s, found[level], level), level
+
+
+@kernel
+def deescalated(
+    s: Arrays, row: int, low: float, high: float, upto: NDArray[np.int64]
+) -> tuple[int, int, int, int]:
+    """Both escalated ends one level down, and on while K stays as large; at the bottom, k's end."""
+    a, b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
+    a_level, b_level = int(s.rows[row, LOW_LEVEL]), int(s.rows[row, HIGH_LEVEL])
+    below = np.empty(FULL, np.int64)
+    last_upto(s, low, upto)
+    last_below(s, high, below)
+    while True:
+        a_level, b_level = max(a_level - 1, 0), max(b_level - 1, 0)
+        to_a, to_b = AT_KEY, AT_KEY
+        if a_level > 0:
+            to_a = upto[a_level]
+        elif s.keys[a] == low:
+            to_a = a
+        if b_level > 0:
+            to_b = after(s, below[b_level], b_level)
+        elif s.keys[b] == high:
+            to_b = b
+        if to_a != a or to_b != b or (a_level == 0 and b_level == 0):
+            return to_a, to_b, a_level, b_level
+
+
+@kernel
+def target(
+    s: Arrays, operation: int, row: int, low: float, high: float, scratch: NDArray[np.int64]
+) -> tuple[int, int, int, int]:
+    """Where an operation wants the ends of K: nodes, AT_KEY or EMPTY; and their levels."""
+    a, b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
+    a_level, b_level = int(s.rows[row, LOW_LEVEL]), int(s.rows[row, HIGH_LEVEL])
+    covered = a >= 0 and s.keys[a] <= low and high <= s.keys[b]
+    if operation == ESCALATE:
+        if low > high or covered:
+            return a, b, a_level, b_level
         to_a, to_b = a, b
-        low_level, high_level = int(s.rows[row, LOW_LEVEL]), int(s.rows[row, HIGH_LEVEL])
         if a < 0 or low < s.keys[a]:
-            last_upto(s, low, found)
-            low_level += 1
-            while a >= 0:
-                y = after(s, found[low_level], low_level)
-                if y == TAIL or s.keys[y] > s.keys[a]:
-                    break
-                low_level += 1
-            to_a = found[low_level]
+            to_a, a_level = escalated_low(s, a, low, a_level, scratch)
         if a < 0 or high > s.keys[b]:
-            last_below(s, high, found)
-            high_level += 1
-            while a >= 0 and found[high_level] != HEAD and s.keys[found[high_level]] >= s.keys[b]:
-                high_level += 1
-            to_b = after(s, found[high_level], high_level)
-        s.nodes[to_a, REFS] += 1
-        s.nodes[to_b, REFS] += 1
-        pool = assign(s, pool, row, to_a, to_b, low_level, high_level)
-        escalated += 1
-    return pool, escalated
+            to_b, b_level = escalated_high(s, b, high, b_level, scratch)
+        return to_a, to_b, a_level, b_level
+    if operation == REMOVE or low > high:
+        return EMPTY, EMPTY, 0, 0
+    if operation == UPDATE_LOCAL and a >= 0:
+        to_a, to_b = local_target(s, a, b, low, high, scratch)
+        a_level = a_level if to_a == a else 0
+        b_level = b_level if to_b == b else 0
+        return to_a, to_b, a_level, b_level
+    if operation == DEESCALATE and covered:
+        return deescalated(s, row, low, high, scratch)
+    return AT_KEY, AT_KEY, 0, 0
 
 
 @kernel
-def deescalate(
+def change(
     s: Arrays,
     pool: NDArray[np.int32],
+    operation: int,
     rows: NDArray[np.int32],
     lows: NDArray[np.float64],
     highs: NDArray[np.float64],
     start: int,
 ) -> tuple[NDArray[np.int32], int, int]:
-    """One level down at each escalated end, further if K stays as large; at the bottom K = k."""
-    before, upto = np.empty(FULL, np.int64), np.empty(FULL, np.int64)
+    """Give rows the K that an operation wants, one after the other.
+
+    Returns where it stopped for want of room, and how many K changed.
+    """
     scratch = np.empty(FULL, np.int64)
-    moved = 0
+    changed = 0
     for i in range(start, len(rows)):
         if not has_room(s):
-            return pool, i, moved
-        row, low, high = int(rows[i]), lows[i], highs[i]
-        a, b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
-        if a < 0 and low > high:
+            return pool, i, changed
+        row = int(rows[i])
+        a, b, a_level, b_level = target(s, operation, row, lows[i], highs[i], scratch)
+        old_a, old_b = int(s.rows[row, LOW]), int(s.rows[row, HIGH])
+        same_a = a == old_a or (a == AT_KEY and old_a >= 0 and s.keys[old_a] == lows[i])
+        same_b = b == old_b or (b == AT_KEY and old_b >= 0 and s.keys[old_b] == highs[i])
+        if same_a and same_b:
+            s.rows[row, LOW_LEVEL] = a_level
+            s.rows[row, HIGH_LEVEL] = b_level
             continue
-        low_level, high_level = int(s.rows[row, LOW_LEVEL]), int(s.rows[row, HIGH_LEVEL])
-        inside = a >= 0 and low <= high and s.keys[a] <= low and high <= s.keys[b]
-        if inside and s.keys[a] == low and s.keys[b] == high:
-            s.rows[row, LOW_LEVEL] = 0
-            s.rows[row, HIGH_LEVEL] = 0
-            continue
-        moved += 1
-        if not inside or (low_level <= 1 and high_level <= 1):
-            pool = assign_exactly(s, pool, row, low, high, scratch)
-            continue
-        last_upto(s, low, upto)
-        last_below(s, high, before)
-        to_a, to_b = a, b
-        while to_a == a and to_b == b and (low_level > 0 or high_level > 0):
-            low_level, high_level = max(low_level - 1, 0), max(high_level - 1, 0)
-            to_a = upto[low_level] if low_level > 0 else (a if s.keys[a] == low else -1)
-            to_b = before[high_level]
-            if high_level > 0:
-                to_b = after(s, to_b, high_level)
-            else:
-                to_b = b if s.keys[b] == high else -1
-        if to_a < 0:
-            pool, to_a = acquire(s, pool, low, scratch)
-        else:
-            s.nodes[to_a, REFS] += 1
-        if to_b < 0:
-            pool, to_b = acquire(s, pool, high, scratch)
-        else:
-            s.nodes[to_b, REFS] += 1
-        pool = assign(s, pool, row, to_a, to_b, low_level, high_level)
-    return pool, len(rows), moved
+        if a >= 0:
+            s.nodes[a, REFS] += 1
+        elif a == AT_KEY:
+            pool, a = acquire(s, pool, lows[i], scratch)
+        if b >= 0:
+            s.nodes[b, REFS] += 1
+        elif b == AT_KEY:
+            pool, b = acquire(s, pool, highs[i], scratch)
+        pool = assign(s, pool, row, a, b, a_level, b_level)
+        changed += 1
+    return pool, len(rows), changed

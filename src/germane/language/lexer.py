@@ -13,15 +13,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from itertools import accumulate
 from typing import Any
 
-from germane.language.tree import Const, Context, Message, Node
+from germane.language.tree import Const, Context, Message
 from germane.model.errors import ConditionError
 
-__all__ = ["KEYWORDS", "RESERVED", "Tokens", "tokenize"]
+__all__ = ["KEYWORDS", "Tokens", "tokenize"]
 
 END, LEAF, COMPARE, PLUS, STAR, OPEN, CLOSE, COMMA = range(8)
 AND, OR, NOT, BETWEEN, IN, LIKE, IS, NULL, TRUTH, REMOTE, RESERVED_WORD = range(8, 19)
+N_KINDS = 19
 
 KEYWORDS = {
     "AND": AND,
@@ -41,33 +43,34 @@ KEYWORDS = {
     "BOX": RESERVED_WORD,
     "CONTEXT": RESERVED_WORD,
 }
-RESERVED = frozenset(KEYWORDS)
 
 SYMBOLS = {
-    **{op: COMPARE for op in ("=", "<>", "!=", "<", "<=", ">", ">=")},
-    **{"+": PLUS, "-": PLUS, "*": STAR, "/": STAR, "(": OPEN, ")": CLOSE, ",": COMMA},
+    **dict.fromkeys(("=", "<>", "!=", "<", "<=", ">", ">="), COMPARE),
+    **dict(zip("+-*/(),", (PLUS, PLUS, STAR, STAR, OPEN, CLOSE, COMMA), strict=True)),
 }
-FIXED = {**SYMBOLS, **KEYWORDS, **{word.lower(): kind for word, kind in KEYWORDS.items()}}
-"""Tokens known by their whole text; keywords in mixed case take a second look."""
 
-# A word is anything that could be a name in some script; what is not an identifier is refused with
-# a better message than a stray character would get. An unclosed quote swallows the rest of the
-# text, so that garbage full of quotes is still read in linear time.
+# Each token takes the white space after it along, so lengths add up to positions. A word is
+# anything that could be a name in some script; what is no identifier gets a better message than a
+# stray character would. An unclosed quote swallows the rest, so that garbage full of quotes is
+# still read in linear time.
 _WORD = r"[^\x00-\x40\x5b-\x5e\x60\x7b-\x7f\s][^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f\s]*"
-_PREFIX = r"(?i:context)\s*\.\s*"
-CONTEXT, WORD, NUMBER, STRING, CONTEXT_QUOTED, QUOTED, SYMBOL, STRAY = range(1, 9)
-_TOKEN: Callable[[str], Any] = re.compile(
-    rf"""{_PREFIX}({_WORD})
-    |({_WORD})
-    |((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
-    |'([^']*(?:''[^']*)*)'(?!')
-    |{_PREFIX}"([^"]*(?:""[^"]*)*)"(?!")
-    |"([^"]*(?:""[^"]*)*)"(?!")
-    |(<=|>=|<>|!=|[-+*/=<>(),])
-    |(['"][\s\S]*|\S)""",
+_QUOTED = r'"[^"]*(?:""[^"]*)*"(?!")'
+_TOKEN: Callable[[str, int], list[str]] = re.compile(
+    rf"""(?:(?i:context)\s*\.\s*(?:{_WORD}|{_QUOTED})
+    |{_WORD}
+    |<=|>=|<>|!=|[-+*/=<>(),]
+    |(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
+    |'[^']*(?:''[^']*)*'(?!')
+    |{_QUOTED}
+    |['"][\s\S]*
+    |\S)\s*""",
     re.VERBOSE,
-).finditer
+).findall
 
+FIXED, NAME, PREFIXED, NUMBER, STRING, STRAY = range(6)
+"""What a token is made of; `classify` decides."""
+
+SEEN_LENGTH, SEEN_TOKENS = 40, 8192
 Tokens = tuple[list[int], list[Any], list[int]]
 _new: Callable[..., Any] = tuple.__new__  # a NamedTuple's own constructor takes twice as long
 
@@ -76,88 +79,82 @@ def tokenize(text: str, names: type[Message] | type[Context]) -> Tokens:
     """The kinds, values and positions of the tokens; bare names become `names` nodes."""
     kinds: list[int] = []
     values: list[Any] = []
-    ats: list[int] = []
-    ascii_only = text.isascii()
-    fixed = FIXED.get
-    for match in _TOKEN(text):
-        value = match[0]
-        at = match.start()
-        kind = fixed(value)
-        if kind is None:
-            kind = LEAF
-            group = match.lastindex
-            if group == WORD:
-                upper = value.upper()
-                if upper in RESERVED and value.isascii():
-                    kind, value = KEYWORDS[upper], upper
-                else:
-                    if not ascii_only:
-                        check_identifier(value, text, at)
-                    value = _new(names, (value, at))
-            elif group == CONTEXT:
-                name = match[CONTEXT]
-                if not ascii_only:
-                    check_identifier(name, text, match.start(CONTEXT))
-                value = context(name, text, at, names)
-            elif group == NUMBER:
-                value = _new(Const, (float(value), "number", at))
-            elif group == STRING:
-                value = _new(Const, (match[STRING].replace("''", "'"), "string", at))
-            elif group == STRAY:
-                raise stray(value, text, at, bool(values) and type(values[-1]) is names)
+    start = len(text) - len(text.lstrip())
+    raws = _TOKEN(text, start)
+    ats = list(accumulate(map(len, raws), initial=start))
+    for raw, at in zip(raws, ats, strict=False):  # the last position is that of END
+        kind, made_of, value = _seen.get(raw) or remember(raw)
+        if made_of:
+            if made_of == NAME:
+                value = _new(names, (value, at))
+            elif made_of == NUMBER:
+                value = _new(Const, (value, "number", at))
+            elif made_of == STRING:
+                value = _new(Const, (value, "string", at))
+            elif made_of == STRAY:
+                raise stray(value, text, at, bool(kinds) and kinds[-1] == LEAF)
+            elif names is Context:
+                raise prefixed_address(value, text, at)
             else:
-                value = quoted(match[group], text, at, names, group == CONTEXT_QUOTED)
+                value = _new(Context, (value, at))
         kinds.append(kind)
         values.append(value)
-        ats.append(at)
     kinds.append(END)
     values.append("")
-    ats.append(len(text))
     return kinds, values, ats
 
 
-def context(name: str, text: str, at: int, names: type[Message] | type[Context]) -> Node:
-    """`context.name`; an address has no such prefix, since its bare names are the recipient's."""
-    if names is Context:
-        raise ConditionError(
-            "in an address, bare names are the recipient's context: drop the prefix",
-            text,
-            at,
-            suggestion=name,
-        )
-    node: Context = _new(Context, (name, at))
-    return node
+_seen: dict[str, tuple[int, int, Any]] = {}
 
 
-def quoted(
-    raw: str, text: str, at: int, names: type[Message] | type[Context], prefixed: bool
-) -> Node:
-    """A name in double quotes, with or without the prefix."""
-    name = raw.replace('""', '"')
-    if not name:
-        raise ConditionError("a name in double quotes cannot be empty", text, at, "a name")
-    return context(name, text, at, names) if prefixed else names(name, at)
+def remember(raw: str) -> tuple[int, int, Any]:
+    """`classify` with a memory: conditions share their operators and most of their names."""
+    entry = classify(raw)
+    if len(raw) <= SEEN_LENGTH:
+        if len(_seen) >= SEEN_TOKENS:
+            _seen.clear()
+        _seen[raw] = entry
+    return entry
 
 
-def check_identifier(word: str, text: str, at: int) -> None:
-    """Refuse words that are no identifiers, most often typographic quotes and operators."""
-    if word.isidentifier():
-        return
-    bad = next(i for i in range(len(word)) if not f"a{word[: i + 1]}".isidentifier() or i == 0)
-    if any(mark in word for mark in "‘’“”„‚«»"):
-        raise ConditionError(
-            "strings stand in straight single quotes, names in straight double quotes",
-            text,
-            at + bad,
-            "a straight quote",
-        )
-    raise ConditionError(
-        f"{word!r} is not a plain name; write it in double quotes",
-        text,
-        at + bad,
-        "a name",
-        f'"{word}"',
-    )
+def classify(raw: str) -> tuple[int, int, Any]:
+    """The kind of a token, what it is made of, and the value in it."""
+    token = raw.rstrip()
+    first = token[0]
+    if token in SYMBOLS:
+        return SYMBOLS[token], FIXED, "<>" if token == "!=" else token
+    if first == "'":
+        if len(token) < 2 or token[-1] != "'" or token.count("'") % 2:
+            return END, STRAY, token
+        return LEAF, STRING, token[1:-1].replace("''", "'")
+    if first == '"':
+        return named(token, NAME)
+    if first in "0123456789" or (first == "." and len(token) > 1):
+        return LEAF, NUMBER, float(token)
+    if first.isascii() and not (first.isalpha() or first == "_"):
+        return END, STRAY, token
+    if "." in token:
+        return named(token[token.index(".") + 1 :].lstrip(), PREFIXED)
+    upper = token.upper()
+    if upper in KEYWORDS and token.isascii():
+        return KEYWORDS[upper], FIXED, upper
+    return named(token, NAME)
+
+
+def named(token: str, made_of: int) -> tuple[int, int, str]:
+    """A name, plain or in double quotes."""
+    if token[0] != '"':
+        return (LEAF, made_of, token) if token.isidentifier() else (END, STRAY, token)
+    name = token[1:-1].replace('""', '"')
+    if not name or len(token) < 2 or token[-1] != '"' or token.count('"') % 2:
+        return END, STRAY, token
+    return LEAF, made_of, name
+
+
+def prefixed_address(name: str, text: str, at: int) -> ConditionError:
+    """The error for `context.name` in an address, whose bare names are the recipient's."""
+    message = "in an address, bare names are the recipient's context: drop the prefix"
+    return ConditionError(message, text, at, "a name without prefix", name)
 
 
 _HINTS = {
@@ -170,15 +167,23 @@ _HINTS = {
 
 
 def stray(found: str, text: str, at: int, after_name: bool) -> ConditionError:
-    """The error for a character that starts no token."""
+    """The error for text that is no token."""
     if found[0] == "'":
         return ConditionError("this string is never closed", text, at, "a closing quote '")
+    if found.endswith('""') and found.count('"') == 2:
+        return ConditionError("a name in double quotes cannot be empty", text, at, "a name")
     if found[0] == '"':
         return ConditionError("this name is never closed", text, at, 'a closing quote "')
     if found == "." and text[:at].rstrip()[-7:].lower() == "context":
         return ConditionError("expected a name after 'context.'", text, at + 1, "a name")
     if found == "." and after_name:
         return dotted(text, at)
+    if any(mark in found for mark in "‘’“”„‚«»"):
+        message = "strings stand in straight single quotes, names in straight double quotes"
+        return ConditionError(message, text, at, "a straight quote")
+    if not found.isascii():
+        message = f"{found!r} is not a plain name; a name with odd characters stands in quotes"
+        return ConditionError(message, text, at, "a name", f'"{found}"')
     sentence, suggestion = _HINTS.get(found, (f"{found!r} does not belong in a condition", None))
     return ConditionError(sentence, text, at, "a name, a value or an operator", suggestion)
 

@@ -53,6 +53,8 @@ class Draft:
         known = self.known.get(name)
         if known is not None:
             return known
+        if self._calls is None and name in self.schema.unsettled:
+            return None
         settled = self.schema.type_of(name)
         if settled is not None or self._calls is None:
             return settled
@@ -86,6 +88,9 @@ class Draft:
 
     def unify(self, a: str, b: str) -> None:
         """Compare two names: they have one type, of those with an order, now or later."""
+        schema = self.schema
+        if self._calls is None and (a, b) in schema.unified and a in schema.unsettled:
+            return
         type_a, type_b = self.type_of(a), self.type_of(b)
         for name, type_ in ((a, type_a), (b, type_b)):
             if type_ is not None and type_ not in ORDERED:
@@ -118,6 +123,8 @@ class Draft:
         _, compared_a, size_a = self._facts(root_a)
         _, compared_b, size_b = self._facts(root_b)
         if root_a == root_b and compared_a is not None:
+            if self._calls is None:
+                self.schema.unified.add((a, b))
             return
         self._record("unify", a, b)
         if size_a < size_b:

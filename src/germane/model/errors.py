@@ -55,9 +55,7 @@ class ConditionError(GermaneError, ValueError):
     def __str__(self) -> str:
         hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
         line, column = excerpt(self.condition, self.position)
-        return (
-            f"{self.message}{hint} (at position {self.position})\n  {line}\n  {' ' * column}^"
-        )
+        return f"{self.message}{hint} (at position {self.position})\n  {line}\n  {' ' * column}^"
 
 
 class TypeMismatch(GermaneError, TypeError):

@@ -36,12 +36,25 @@ class Schema:
     'number'
     """
 
-    __slots__ = ("_compared", "_ids", "_parent", "_size", "_types", "closed", "known", "version")
+    __slots__ = (
+        "_compared",
+        "_ids",
+        "_parent",
+        "_size",
+        "_types",
+        "closed",
+        "known",
+        "unified",
+        "unsettled",
+        "version",
+    )
 
     def __init__(self, types: Mapping[str, str] | None = None) -> None:
         self.closed = types is not None
         self.version = 0
         self.known: dict[str, str] = {}  # settled names; a name with a type may be missing
+        self.unsettled: set[str] = set()  # names known to have no type yet
+        self.unified: set[tuple[str, str]] = set()  # pairs known to be in one compared class
         self._ids: dict[str, int] = {}
         self._parent: dict[str, str] = {}  # the union-find forest; a root has no entry
         self._size: dict[str, int] = {}
@@ -71,6 +84,8 @@ class Schema:
         self.require(name)
         fixed = self._types.get(self.root(name))
         if fixed is None:
+            if name in self._ids:
+                self.unsettled.add(name)
             return None
         self.known[name] = fixed[0]
         return fixed[0]
@@ -143,6 +158,8 @@ class Schema:
         """Take over a draft's overlay; only `Draft.commit` calls this."""
         self._parent.update(links)
         self._types.update(types)
+        if types:
+            self.unsettled.clear()
         self._compared.update(compared)
         self._size.update(sizes)
         for name in seen:
@@ -181,5 +198,10 @@ class Schema:
                 continue  # facts of a former root are no longer read
             fixed = self._types.get(root)
             assert fixed is None or root not in self._compared or fixed[0] in ORDERED
+        for name in self.unsettled:
+            assert self.root(name) not in self._types
+        for a, b in self.unified:
+            assert self.root(a) == self.root(b)
+            assert self.root(a) in self._compared
         for name, type_ in self.known.items():
             assert self._types[self.root(name)][0] == type_

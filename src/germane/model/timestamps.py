@@ -7,13 +7,13 @@ timestamps share the indexes of numbers. What cannot be held exactly is refused,
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from germane.model.errors import InvalidValue
 
 __all__ = ["microseconds_of", "parse_timestamp"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TOO_FINE = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
 
@@ -38,10 +38,10 @@ def parse_timestamp(text: str) -> int:
 def microseconds_of(moment: datetime) -> int:
     """Microseconds since 1970 of a datetime; a naive one is UTC."""
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
+        moment = moment.replace(tzinfo=UTC)
     micros = (moment - _EPOCH) // _MICROSECOND
     if int(float(micros)) != micros:
         raise InvalidValue(
-            f"{moment.isoformat()} has no exact float64 in microseconds; use fewer fractional digits"
+            f"{moment.isoformat()} in microseconds has no exact float64; use fewer decimals"
         )
     return micros

@@ -1,0 +1,274 @@
+"""`index.md` from raw observations alone: the paper's tables and figures beside ours."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from .claims import Remark, Run, remarks
+from .experiments import HERE, load_parameters
+from .observations import STRATEGIES, Cell, Observations, load, phase_rate
+
+ABOUT = {
+    "vary_up": ("low_rate", "winner", "best_case", "order_of_magnitude", "noindex_slow")
+    + ("noindex_high", "eager_high", "gbu_order", "index_updates", "postfilter"),
+    "vary_upd_att": ("upd_att_noindex", "upd_att_agile", "upd_att_eager"),
+    "vary_delta_u": ("delta_u_noindex", "delta_u_eager", "delta_u_gbu", "delta_u_agile"),
+    "burst": ("burst_during", "burst_outside", "burst_overall", "burst_policy"),
+}
+
+
+def load_paper() -> dict[str, Any]:
+    """The paper's printed numbers and sentences."""
+    return tomllib.loads((HERE / "paper.toml").read_text(encoding="utf-8"))
+
+
+def page(out: Path, parameters: dict[str, Any] | None = None) -> Path:
+    """Draw the figures and write `index.md`; needs only `out/raw/`."""
+    from .plots import draw
+
+    out = Path(out)
+    parameters = parameters or load_parameters()
+    paper = load_paper()
+    seen = load(out)
+    draw(seen, parameters, paper, out)
+    judged = remarks(Run(seen, parameters), paper["claims"])
+    text = "\n\n".join(sections(seen, parameters, paper, judged)) + "\n"
+    path = out / "index.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def sections(
+    seen: Observations, parameters: dict[str, Any], paper: dict[str, Any], judged: list[Remark]
+) -> list[str]:
+    """The page, section by section."""
+    parts = ["# AGILE's experiments, repeated", opening(seen, parameters, paper), summary(judged)]
+    if seen.steady:
+        parts += experiment1(seen, parameters, paper, judged)
+        parts += completion(seen, parameters, judged, "vary_upd_att", "Figure 12", "UpdAtt [%]")
+        parts += completion(seen, parameters, judged, "vary_delta_u", "Figure 13", "ΔU")
+    if seen.burst:
+        parts += experiment4(seen, parameters, judged)
+    if seen.skiplist:
+        parts += own_structure(seen, parameters, paper)
+    return [*parts, closing()]
+
+
+def opening(seen: Observations, parameters: dict[str, Any], paper: dict[str, Any]) -> str:
+    line = seen.first
+    machine = line["machine"]
+    whole = line["profiles"] == parameters["profiles"]
+    size = "the paper's size" if whole else f"the paper has {parameters['profiles']:,}"
+    wrong = seen.disagreements()
+    answers = (
+        "All strategies gave the same answers to every message that they share."
+        if not wrong
+        else f"**In {len(wrong)} cells the answers of the strategies differed: do not trust them.**"
+    )
+    return (
+        f"Workload of Table 2 with {line['profiles']:,} profiles ({size}), seed {line['seed']}, "
+        f"structure `{line['structure']}`, commit `{line['commit'][:12]}`, {line['at'][:10]}. "
+        f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
+        f"numba {machine['numba']}; the paper's: {paper['machine']}. Absolute numbers are not "
+        "comparable across twenty years; shapes are.\n\n"
+        f"{answers} Updates arrive through `update_many`, grouped by attribute between two "
+        "messages; making them is not on the clock. A cell ends after 10,000 messages or when its "
+        "time budget is spent; completion times for 10,000 messages are extrapolated from the "
+        "throughput in the latter case. The paper's text gives Tables 3 to 5 as numbers and "
+        "describes Figures 12 to 15 and Table 6 in words; their curves are not in the text at hand."
+    )
+
+
+def summary(judged: list[Remark]) -> str:
+    count = {word: sum(r.word == word for r in judged) for word in ("agrees", "differs", "no data")}
+    differing = [
+        f"- {remark.text} *{remark.evidence}*" for remark in judged if remark.word == "differs"
+    ]
+    head = (
+        f"Of the paper's {len(judged)} statements, {count['agrees']} hold here, "
+        f"{count['differs']} do not"
+        + (f", {count['no data']} were not observed." if count["no data"] else ".")
+    )
+    if differing:
+        head += " Where we differ:\n\n" + "\n".join(differing)
+    return "## In short\n\n" + head
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def beside(
+    cells: dict[str, list[Cell | None]],
+    printed: dict[str, list[float]],
+    what: Any,
+    ups: list[float],
+) -> str:
+    """The paper's table and ours: `paper → ours` in every field."""
+    rows = []
+    for strategy in STRATEGIES:
+        row = [strategy]
+        for cell, theirs in zip(cells[strategy], printed[strategy], strict=True):
+            row.append(f"{number(theirs)} → **{number(what(cell) if cell else None)}**")
+        rows.append(row)
+    return table(["UP (paper → **ours**)", *[f"{up:,g}" for up in ups]], rows)
+
+
+def said(judged: list[Remark], experiment: str) -> str:
+    """The paper's sentences on an experiment, with our verdicts."""
+    rows = [
+        [remark.text, f"**{remark.word}**", remark.evidence]
+        for remark in judged
+        if remark.claim in ABOUT[experiment]
+    ]
+    return table(["the paper says", "here", "evidence"], rows)
+
+
+def messages_run(cells: dict[str, list[Cell | None]], values: list[float]) -> str:
+    """How many messages stand behind every cell."""
+    rows = [
+        [name, *[f"{cell.n_messages:,}" if cell else "–" for cell in cells[name]]]
+        for name in STRATEGIES
+    ]
+    body = table(["messages timed", *[f"{value:,g}" for value in values]], rows)
+    return f"<details><summary>Messages behind each cell</summary>\n\n{body}\n\n</details>"
+
+
+def experiment1(
+    seen: Observations, parameters: dict[str, Any], paper: dict[str, Any], judged: list[Remark]
+) -> list[str]:
+    experiment = parameters["experiments"]["vary_up"]
+    ups = experiment["values"]
+    cells = seen.series(experiment, "vary_up")
+    if ups != paper["up"]["values"]:
+        printed = {
+            name: {
+                strategy: [
+                    dict(zip(paper["up"]["values"], row, strict=True)).get(up, float("nan"))
+                    for up in ups
+                ]
+                for strategy, row in paper[name].items()
+            }
+            for name in ("table3", "table4", "table5")
+        }
+    else:
+        printed = {name: paper[name] for name in ("table3", "table4", "table5")}
+    rate = beside(cells, printed["table3"], lambda c: c.throughput, ups)
+    updates = beside(cells, printed["table4"], lambda c: c.millions("index_updates"), ups)
+    post = beside(cells, printed["table5"], lambda c: c.millions("postfiltered"), ups)
+    bound = parameters["context_bound"] * experiment["upd_att"] / 100
+    due = parameters["profiles"] * bound / 1e6
+    note = (
+        f"With {parameters['profiles']:,} profiles, {experiment['upd_att']} % of the updates on "
+        f"indexed attributes and {parameters['context_bound']:.0%} of the profiles bound to their "
+        f"context, an eager index has to follow {due:.3g} × UP million updates in 10,000 messages "
+        f"(here, with {seen.first['profiles']:,} profiles: "
+        f"{seen.first['profiles'] * bound / 1e6:.3g} × UP). The paper's Table 4 has 0.024 × UP "
+        "and its Table 5 has 400,000 profiles a message for NOINDEX; the text does not say why "
+        "they are lower than its workload parameters imply. Compare the growth along a row, not "
+        "the level."
+    )
+    return [
+        f"## {experiment['title']}",
+        "![Figure 11: normalised throughput](figure11.png)",
+        "*Figure 11: throughput normalised to AGILE's; ΔU=150, UpdAtt=25, FP=1,000.*",
+        "### Table 3: messages a second\n\n" + rate,
+        "### Table 4: index updates, millions in 10,000 messages\n\n" + updates,
+        "### Table 5: profiles to postfilter, millions in 10,000 messages\n\n" + post,
+        note,
+        said(judged, "vary_up"),
+        messages_run(cells, ups),
+    ]
+
+
+def completion(
+    seen: Observations,
+    parameters: dict[str, Any],
+    judged: list[Remark],
+    name: str,
+    figure: str,
+    x: str,
+) -> list[str]:
+    experiment = parameters["experiments"][name]
+    cells = seen.series(experiment, name)
+    rows = [
+        [strategy, *[number(cell.completion_s if cell else None) for cell in cells[strategy]]]
+        for strategy in STRATEGIES
+    ]
+    file = figure.lower().replace(" ", "")
+    return [
+        f"## {experiment['title']}",
+        f"![{figure}: completion time]({file}.png)",
+        f"*{figure}: seconds for 10,000 messages over {x}; UP=1,000, FP=1,000.*",
+        table([f"{x} (ours, s)", *[f"{value:,g}" for value in experiment["values"]]], rows),
+        said(judged, name),
+        messages_run(cells, experiment["values"]),
+    ]
+
+
+def experiment4(seen: Observations, parameters: dict[str, Any], judged: list[Remark]) -> list[str]:
+    burst = parameters["burst"]
+    rows = []
+    for cell in seen.burst:
+        policy = cell.line["policy"]
+        name = cell.line["strategy"]
+        if policy is not None:
+            name += f" ({policy})" if isinstance(policy, str) else f" (FP={policy:,})"
+        phases = [phase_rate(cell, phase) for phase in range(len(burst["phases"]))]
+        whole = (
+            number(cell.throughput) if cell.line["complete"] else f"stopped at {cell.n_messages:,}"
+        )
+        counters = cell.line["counters"]
+        rows.append(
+            [name, whole, *[number(rate) for rate in phases]]
+            + [f"{counters['escalations']:,}", f"{counters['deescalations']:,}"]
+        )
+    head = ["strategy", "whole", "before", "in the burst", "after", "escalations", "deescalations"]
+    return [
+        f"## {burst['title']}",
+        "![Figure 14: throughput through a burst](figure14.png)",
+        "*Figure 14: throughput of every 100 messages; UP=1, a burst at UP=1,000 (shaded), UP=1.*",
+        "![Figure 15: deescalation policies](figure15.png)",
+        "*Figure 15: the same for AGILE's deescalation policies.*",
+        "### Table 6: messages a second over the whole, and by phase (ours)\n\n"
+        + table(head, rows),
+        said(judged, "burst"),
+    ]
+
+
+def own_structure(
+    seen: Observations, parameters: dict[str, Any], paper: dict[str, Any]
+) -> list[str]:
+    own = parameters["skiplist"]
+    experiment = parameters["experiments"][own["experiment"]]
+    cells = seen.series(experiment, own["experiment"], "skiplist")
+    line = seen.skiplist[0].line
+    names = [name for name in STRATEGIES if any(cells[name])]
+    rows = [[n, *[number(c.throughput if c else None) for c in cells[n]]] for n in names]
+    return [
+        f"## {own['title']}",
+        f"Interval skip lists (structure `{line['structure']}`) with {line['profiles']:,} profiles; "
+        "messages a second, ours. NOINDEX has no structure and is the same engine as above.",
+        table(["UP", *[f"{up:,g}" for up in experiment["values"]]], rows),
+    ]
+
+
+def closing() -> str:
+    return (
+        "## Again\n\n"
+        "`python -m benchmarks.agile --scale 1 --out …` measures (at most an hour), "
+        "`python -m benchmarks.agile --page-only --out …` draws this page from `raw/` again. "
+        "`raw/*.jsonl` has one line per cell: parameters, seed, commit, machine, "
+        "[messages, updates, seconds] of every chunk, counters, digest of the answers."
+    )

@@ -1,0 +1,124 @@
+"""Rounds: rivals take turns inside one run, so that noise of the machine hits all alike.
+
+A contestant is a function that does `n` units of work and is timed as a whole. `compete` finds
+how many units fill a turn, then lets everybody have a turn in every round, in rotating order;
+figures are medians over rounds, ratios are medians of the ratios within a round.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+console = Console()
+Work = Callable[[int], None]
+
+
+@dataclass
+class Contestant:
+    """A rival: its name, its work, and what every round took."""
+
+    name: str
+    work: Work
+    max_units: int = 1 << 30
+    units: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    def rate(self) -> float:
+        """Units a second, median of the rounds."""
+        return self.units / statistics.median(self.seconds)
+
+    def rates(self) -> list[float]:
+        return [self.units / s for s in self.seconds]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No collections of garbage inside a timed stretch."""
+    was = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def timed(work: Work, units: int) -> float:
+    start = time.perf_counter()
+    work(units)
+    return time.perf_counter() - start
+
+
+def calibrate(contestant: Contestant, turn_s: float) -> None:
+    """Choose the units that take about one turn; the first call is a warm-up."""
+    contestant.work(1)
+    units = 1
+    while True:
+        took = timed(contestant.work, units)
+        if took >= turn_s / 4 or units >= contestant.max_units:
+            break
+        units = min(contestant.max_units, units * 4)
+    ideal = int(units * turn_s / max(took, 1e-9))
+    contestant.units = max(1, min(contestant.max_units, ideal))
+
+
+def compete(contestants: list[Contestant], n_rounds: int, turn_s: float) -> None:
+    """Fill in `seconds` of every contestant: one turn in each round."""
+    with quiet():
+        for contestant in contestants:
+            calibrate(contestant, turn_s)
+        for turn in range(n_rounds):
+            shift = turn % len(contestants)
+            for contestant in contestants[shift:] + contestants[:shift]:
+                contestant.seconds.append(timed(contestant.work, contestant.units))
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    """How many times ours is theirs: the median of the ratios within a round."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=False))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of the goals: a value, what it must reach, and whether it does."""
+
+    text: str
+    value: float
+    wanted: float
+    at_least: bool = True
+    unit: str = "×"
+
+    @property
+    def passed(self) -> bool:
+        return self.value >= self.wanted if self.at_least else self.value <= self.wanted
+
+    def as_dict(self) -> dict[str, Any]:
+        sign = ">=" if self.at_least else "<="
+        return {
+            "bar": self.text,
+            "value": self.value,
+            "wanted": f"{sign} {self.wanted}{self.unit}",
+            "passed": self.passed,
+        }
+
+
+def show_bars(bars: list[Bar]) -> None:
+    """Print which bars are met."""
+    table = Table("bar", "value", "wanted", "verdict", title="Bars")
+    for bar in bars:
+        sign = "≥" if bar.at_least else "≤"
+        verdict = "[green]pass[/green]" if bar.passed else "[red]fail[/red]"
+        table.add_row(
+            bar.text, f"{bar.value:,.4g} {bar.unit}", f"{sign} {bar.wanted:g} {bar.unit}", verdict
+        )
+    console.print(table)

@@ -1,0 +1,231 @@
+"""Callers' ids <-> dense rows, with answers in id order.
+
+Ids are strings or integers. Small non-negative integers live in arrays (a few bytes an id, bulk
+look-up in C); anything else in a dict. Rows of removed ids are used again.
+
+Sorting answers: the ids of a result are put in order through precomputed ranks; after a change
+they are sorted directly until that has cost about as much as ranking anew.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.model import InvalidValue
+
+Rows = NDArray[np.int32]
+DENSE_FACTOR = 8
+
+
+def as_id(value: Any, what: str) -> Hashable:
+    """A caller's id, checked: a string or an integer."""
+    if type(value) is str or type(value) is int:
+        return value
+    if isinstance(value, np.integer) or (isinstance(value, int) and not isinstance(value, bool)):
+        return int(value)
+    if isinstance(value, str):
+        return str(value)
+    raise InvalidValue(f"{what} must be a string or an integer, not {value!r}")
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    return (isinstance(value, str), value)
+
+
+class Ids:
+    """One namespace of ids."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.n_rows = 0  # rows ever used, free ones included
+        self._free: list[int] = []
+        self._dense: NDArray[np.int32] | None = np.full(64, -1, np.int32)
+        self._keys: NDArray[np.int64] = np.full(64, -1, np.int64)
+        self._row: dict[Hashable, int] = {}
+        self._names: NDArray[np.object_] = np.empty(0, object)
+        self._rank: NDArray[np.int32] | None = None
+        self._ranked: NDArray[np.object_] = np.empty(0, object)
+        self._sorted_since = 0
+
+    def __len__(self) -> int:
+        return self.n_rows - len(self._free)
+
+    def __contains__(self, value: Any) -> bool:
+        return self.row(value) >= 0
+
+    def row(self, value: Any) -> int:
+        """The row of an id, or -1."""
+        if self._dense is not None:
+            if isinstance(value, int) and 0 <= value < len(self._dense):
+                return int(self._dense[value])
+            return -1
+        return self._row.get(value, -1)
+
+    def rows(self, values: Any) -> Rows:
+        """Rows of many ids, -1 where unknown."""
+        dense = self._dense
+        if dense is not None:
+            array = values if isinstance(values, np.ndarray) else None
+            if array is not None and array.dtype.kind in "iu":
+                if len(array) and (array.min() < 0 or array.max() >= len(dense)):
+                    inside = (array >= 0) & (array < len(dense))
+                    found = np.full(len(array), -1, np.int32)
+                    found[inside] = dense[array[inside]]
+                    return found
+                return dense[array]
+            return np.fromiter((self.row(value) for value in values), np.int32, len(values))
+        if isinstance(values, np.ndarray):
+            values = values.tolist()
+        get = self._row.get
+        return np.fromiter((get(value, -1) for value in values), np.int32, len(values))
+
+    def add_many(self, values: Sequence[Any]) -> Rows:
+        """Rows for new ids (the caller has checked that they are new and distinct)."""
+        n = len(values)
+        reused = [self._free.pop() for _ in range(min(n, len(self._free)))]
+        rows = np.empty(n, np.int32)
+        rows[: len(reused)] = reused
+        rows[len(reused) :] = np.arange(self.n_rows, self.n_rows + n - len(reused))
+        self.n_rows += n - len(reused)
+        if self._dense is not None:
+            array = self._as_dense(values)
+            if array is not None:
+                self._keys = _grown(self._keys, self.n_rows, -1)
+                self._keys[rows] = array
+                top = int(array.max(initial=-1)) + 1
+                self._dense = _grown(self._dense, top, -1)
+                self._dense[array] = rows
+                return rows
+            self._leave_dense()
+        self._names = _grown(self._names, self.n_rows, None)
+        for value, row in zip(values, rows.tolist(), strict=True):
+            self._row[value] = row
+            self._names[row] = value
+        self._rank = None
+        return rows
+
+    def _as_dense(self, values: Sequence[Any]) -> NDArray[np.int64] | None:
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            array = values.astype(np.int64)
+        elif all(type(value) is int for value in values):
+            try:
+                array = np.fromiter(values, np.int64, len(values))
+            except OverflowError:
+                return None
+        else:
+            return None
+        limit = DENSE_FACTOR * (len(self) + len(values)) + 1024
+        if len(array) and (array.min() < 0 or array.max() >= limit):
+            return None
+        return array
+
+    def _leave_dense(self) -> None:
+        assert self._dense is not None
+        live = self._dense[self._dense >= 0]
+        self._names = np.empty(len(self._keys), object)
+        for row in live.tolist():
+            key = int(self._keys[row])
+            self._row[key] = row
+            self._names[row] = key
+        self._dense = None
+        self._keys = np.empty(0, np.int64)
+
+    def remove(self, value: Any) -> int:
+        """Forget an id; its row, which will be used again."""
+        row = self.row(value)
+        if self._dense is not None:
+            self._dense[value] = -1
+            self._keys[row] = -1
+        else:
+            del self._row[value]
+            self._names[row] = None
+            self._rank = None
+        self._free.append(row)
+        return row
+
+    def id_of(self, row: int) -> Any:
+        """The id of a row."""
+        return int(self._keys[row]) if self._dense is not None else self._names[row]
+
+    def ids_of(self, rows: Rows) -> list[Any]:
+        """Ids of rows, in the order of the rows."""
+        names = self._keys if self._dense is not None else self._names
+        result: list[Any] = names[rows].tolist()
+        return result
+
+    def in_order(self, rows: Rows) -> list[Any]:
+        """Ids of rows, each once, in id order (integers before strings)."""
+        if self._dense is not None:
+            keys = np.sort(self._keys[rows])
+            result: list[Any] = keys.tolist()
+            if len(result) > 1 and (keys[1:] == keys[:-1]).any():
+                result = np.unique(keys).tolist()
+            return result
+        if self._rank is None:
+            self._sorted_since += len(rows) + 1
+            if self._sorted_since <= len(self):
+                return sorted(set(self._names[rows].tolist()), key=_order)
+            self._rank_anew()
+        assert self._rank is not None
+        ranks = np.sort(self._rank[rows])
+        if len(ranks) > 1 and (ranks[1:] == ranks[:-1]).any():
+            ranks = np.unique(ranks)
+        ordered: list[Any] = self._ranked[ranks].tolist()
+        return ordered
+
+    def _rank_anew(self) -> None:
+        names = sorted(self._row, key=_order)
+        self._ranked = np.empty(len(names), object)
+        self._ranked[:] = names
+        self._rank = np.full(self.n_rows, -1, np.int32)
+        for i, name in enumerate(names):
+            self._rank[self._row[name]] = i
+        self._sorted_since = 0
+
+    def __iter__(self) -> Iterable[Any]:  # type: ignore[override]
+        if self._dense is not None:
+            return iter(self._keys[: self.n_rows][self._keys[: self.n_rows] >= 0].tolist())
+        return iter(self._row)
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for saving: arrays for integers, a list otherwise."""
+        if self._dense is not None:
+            return {"keys": self._keys[: self.n_rows]}
+        return {"names": self._names[: self.n_rows].tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what ``state`` gave, rows as they were."""
+        if "keys" in state:
+            keys = np.asarray(state["keys"], np.int64)
+            self.n_rows = len(keys)
+            self._keys = keys.copy()
+            self._dense = np.full(max(64, int(keys.max(initial=0)) + 1), -1, np.int32)
+            live = np.flatnonzero(keys >= 0)
+            self._dense[keys[live]] = live
+            self._free = np.flatnonzero(keys < 0).tolist()
+            return
+        self._dense = None
+        names = state["names"]
+        self.n_rows = len(names)
+        self._names = np.empty(len(names), object)
+        self._names[:] = names
+        self._row = {name: row for row, name in enumerate(names) if name is not None}
+        self._free = [row for row, name in enumerate(names) if name is None]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arrays (the dict of other ids is not counted)."""
+        dense = 0 if self._dense is None else self._dense.nbytes
+        return dense + self._keys.nbytes + self._names.nbytes
+
+
+def _grown(array: NDArray[Any], size: int, fill: Any) -> NDArray[Any]:
+    """The array, at least ``size`` long: exactly so after a leap, with room after a step."""
+    if size <= len(array):
+        return array
+    room = size if size > 2 * len(array) else size + size // 4
+    larger = np.full(room, fill, array.dtype)
+    larger[: len(array)] = array
+    return larger

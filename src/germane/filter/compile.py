@@ -1,0 +1,373 @@
+"""Conjunctions of the language -> shapes and constants of the engine.
+
+In: the literals of one conjunction (or, past the cap, a whole condition). Out: a ``Shape`` with
+its constants. A comparison of one message attribute with a constant or with a bound that is
+linear in one context attribute becomes an interval predicate, at most one per attribute; what
+reads only the context becomes the context-only program; the rest is the residual program.
+
+Exactness: a linear bound is compiled as factor * x + constant only where that is, operation for
+operation, what the condition says; anything else stays a program. No algebra.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from germane.filter.texts import Pattern, Texts, successor
+from germane.index.conjunctions import Form, Shape
+from germane.kernels import conjunctions as op
+from germane.language import tree
+
+FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+ARITHMETIC = {"+": op.ADD, "-": op.SUBTRACT, "*": op.MULTIPLY, "/": op.DIVIDE}
+COMPARISON = {
+    "=": op.EQUAL,
+    "<>": op.UNEQUAL,
+    "<": op.LESS,
+    "<=": op.LESS_EQUAL,
+    ">": op.GREATER,
+    ">=": op.GREATER_EQUAL,
+}
+
+
+class Side(NamedTuple):
+    """One side of an interval: constant, or factor * context + constant."""
+
+    constant: float
+    open: bool = False
+    context: int = -1
+    factor: float = 1.0
+    text: bool = False
+
+
+LOWEST, HIGHEST = Side(-math.inf), Side(math.inf)
+
+
+class Names(NamedTuple):
+    """How names and strings become slots and labels."""
+
+    message: Callable[[str], tuple[int, ...]]
+    context: Callable[[str], tuple[int, ...]]
+    type_of: Callable[[str], str | None]
+    label: Callable[[str], float]
+    texts: Texts
+
+
+def compile_row(literals: Iterable[tree.Node], names: Names) -> tuple[Shape, list[float]]:
+    """One conjunction as a shape and its constants."""
+    return _Compiler(names).conjunction(literals)
+
+
+def reads(node: tree.Node) -> tuple[bool, bool]:
+    """Whether a node reads the message, and whether it reads the context."""
+    message = context = False
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if kind is tree.Message:
+            message = True
+        elif kind is tree.Context:
+            context = True
+        else:
+            stack.extend(tree.children(node))
+    return message, context
+
+
+class _Compiler:
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.intervals: dict[int, tuple[Side, Side]] = {}
+        self.null_only: set[int] = set()
+        self.residual: list[tree.Node] = []
+        self.waking: list[tree.Node] = []
+        self.constants: list[float] = []
+        self.texts: list[bool] = []
+
+    def conjunction(self, literals: Iterable[tree.Node]) -> tuple[Shape, list[float]]:
+        for literal in literals:
+            if not self._as_interval(literal):
+                self._as_program(literal)
+        forms = []
+        for slot, (low, high) in self.intervals.items():
+            flags = (
+                (op.LOW_CONTEXT if low.context >= 0 else 0)
+                | (op.HIGH_CONTEXT if high.context >= 0 else 0)
+                | (op.LOW_OPEN if low.open else 0)
+                | (op.HIGH_OPEN if high.open else 0)
+            )
+            forms.append(
+                Form(
+                    slot, flags, max(low.context, 0), max(high.context, 0), low.factor, high.factor
+                )
+            )
+            self.constants += (low.constant, high.constant)
+            self.texts += (low.text, high.text)
+        for slot in self.null_only:
+            forms.append(Form(slot, op.ONLY_NULL))
+            self.constants += (0.0, 0.0)
+            self.texts += (False, False)
+        program = self._code(self.residual)
+        wakes = self._code(self.waking)
+        return Shape(tuple(forms), program, wakes, tuple(self.texts)), self.constants
+
+    # intervals -------------------------------------------------------------------------------
+
+    def _as_interval(self, literal: tree.Node) -> bool:
+        kind = type(literal)
+        if kind is tree.Compare:
+            return self._compare(literal)  # type: ignore[arg-type]
+        if kind is tree.IsNull:
+            return self._is_null(literal)  # type: ignore[arg-type]
+        if kind is tree.Like:
+            return self._like(literal)  # type: ignore[arg-type]
+        return False
+
+    def _compare(self, literal: tree.Compare) -> bool:
+        operation, left, right = literal.op, literal.left, literal.right
+        if operation == "<>":
+            return False
+        if type(left) is not tree.Message:
+            if type(right) is not tree.Message:
+                return False
+            left, right, operation = right, left, FLIPPED[operation]
+        side = self._side(right)
+        if side is None:
+            return False
+        slot = self.names.message(left.name)[0]  # type: ignore[union-attr]
+        if operation == "=":
+            return self._restrict(slot, side, side)
+        if operation in "<=":
+            return self._restrict(slot, LOWEST, side._replace(open=operation == "<"))
+        return self._restrict(slot, side._replace(open=operation == ">"), HIGHEST)
+
+    def _is_null(self, literal: tree.IsNull) -> bool:
+        if type(literal.operand) is not tree.Message:
+            return False
+        slot = self.names.message(literal.operand.name)[0]
+        if literal.negated:
+            return self._restrict(slot, LOWEST, HIGHEST)
+        if slot in self.intervals:
+            return False
+        self.null_only.add(slot)
+        return True
+
+    def _like(self, literal: tree.Like) -> bool:
+        if literal.negated or type(literal.operand) is not tree.Message:
+            return False
+        slot = self.names.message(literal.operand.name)[0]
+        pattern = Pattern.parse(literal.pattern, literal.escape)
+        label = self.names.label
+        prefix = pattern.prefix
+        if pattern.is_literal:
+            side = Side(label(prefix), text=True)
+            return self._restrict(slot, side, side)
+        if not prefix:
+            return pattern.is_prefix and self._restrict(slot, LOWEST, HIGHEST)
+        above = successor(prefix)
+        high = HIGHEST if above is None else Side(label(above), open=True, text=True)
+        fits = self._restrict(slot, Side(label(prefix), text=True), high)
+        return fits and pattern.is_prefix
+
+    def _restrict(self, slot: int, low: Side, high: Side) -> bool:
+        """Intersect what is known of an attribute; False where one interval cannot say it."""
+        if slot in self.null_only:
+            return False
+        known = self.intervals.get(slot)
+        if known is None:
+            self.intervals[slot] = (low, high)
+            return True
+        both_low = _tighter(known[0], low, LOWEST)
+        both_high = _tighter(known[1], high, HIGHEST)
+        if both_low is None or both_high is None:
+            return False
+        self.intervals[slot] = (both_low, both_high)
+        return True
+
+    def _side(self, node: tree.Node) -> Side | None:
+        """A bound, where it is a constant or linear in one context attribute."""
+        kind = type(node)
+        if kind is tree.Const:
+            return Side(self._key(node), text=node.type == "string")  # type: ignore[arg-type, union-attr]
+        product = self._product(node)
+        if product is not None:
+            return Side(0.0, False, *product)
+        if kind is not tree.Arith or node.op not in "+-":  # type: ignore[union-attr]
+            return None
+        left, right, sign = node.left, node.right, 1.0 if node.op == "+" else -1.0  # type: ignore[union-attr]
+        if type(right) is tree.Const:
+            product, constant = self._product(left), sign * float(right.value)
+        elif type(left) is tree.Const:
+            product, constant = self._product(right), float(left.value)
+            product = product and (product[0], sign * product[1])
+        else:
+            return None
+        return None if product is None else Side(constant, False, *product)
+
+    def _product(self, node: tree.Node) -> tuple[int, float] | None:
+        """(slot, factor) of a context attribute, negated or times a constant."""
+        kind = type(node)
+        if kind is tree.Context:
+            return self.names.context(node.name)[0], 1.0  # type: ignore[union-attr]
+        if kind is tree.Negate:
+            inner = node.operand  # type: ignore[union-attr]
+            return (self.names.context(inner.name)[0], -1.0) if type(inner) is tree.Context else None
+        if kind is tree.Arith and node.op == "*":  # type: ignore[union-attr]
+            a, b = node.left, node.right  # type: ignore[union-attr]
+            if type(a) is tree.Const:
+                a, b = b, a
+            if type(a) is tree.Context and type(b) is tree.Const:
+                return self.names.context(a.name)[0], float(b.value)
+        return None
+
+    def _key(self, node: tree.Const) -> float:
+        if node.type == "string":
+            return self.names.label(node.value)  # type: ignore[arg-type]
+        return float(node.value)
+
+    # programs --------------------------------------------------------------------------------
+
+    def _as_program(self, literal: tree.Node) -> None:
+        message, context = reads(literal)
+        (self.waking if context and not message else self.residual).append(literal)
+
+    def _code(self, literals: list[tree.Node]) -> tuple[tuple[int, int, int], ...]:
+        code: list[tuple[int, int, int]] = []
+        for i, literal in enumerate(literals):
+            self._emit(literal, code)
+            if i:
+                code.append((op.AND, 0, 0))
+        return tuple(code)
+
+    def _constant(self, value: float, text: bool = False) -> int:
+        self.constants.append(value)
+        self.texts.append(text)
+        return len(self.constants) - 1
+
+    def _emit(self, node: tree.Node, code: list[tuple[int, int, int]]) -> None:
+        EMIT[type(node)](self, node, code)
+
+    def _emit_const(self, node: tree.Const, code: list[Any]) -> None:
+        code.append((op.CONSTANT, self._constant(self._key(node), node.type == "string"), 0))
+
+    def _emit_message(self, node: tree.Message, code: list[Any]) -> None:
+        code.extend((op.MESSAGE, slot, 0) for slot in self.names.message(node.name))
+
+    def _emit_context(self, node: tree.Context, code: list[Any]) -> None:
+        code.extend((op.CONTEXT, slot, 0) for slot in self.names.context(node.name))
+
+    def _emit_arith(self, node: tree.Arith, code: list[Any]) -> None:
+        self._emit(node.left, code)
+        self._emit(node.right, code)
+        code.append((ARITHMETIC[node.op], 0, 0))
+
+    def _emit_negate(self, node: tree.Negate, code: list[Any]) -> None:
+        self._emit(node.operand, code)
+        code.append((op.NEGATE, 0, 0))
+
+    def _emit_abs(self, node: tree.Abs, code: list[Any]) -> None:
+        self._emit(node.operand, code)
+        code.append((op.ABSOLUTE, 0, 0))
+
+    def _emit_distance(self, node: tree.Distance, code: list[Any]) -> None:
+        self._emit(node.left, code)
+        self._emit(node.right, code)
+        code.append((op.DISTANCE, 0, 0))
+
+    def _emit_compare(self, node: tree.Compare, code: list[Any]) -> None:
+        self._emit_comparison(node.op, node.left, node.right, code)
+
+    def _emit_comparison(
+        self, operation: str, left: tree.Node, right: tree.Node, code: list[Any]
+    ) -> None:
+        if type(left) is tree.Message and type(right) is tree.Message:
+            if self.names.type_of(left.name) in (None, "string"):
+                self._emit_text((operation, left.name, right.name), code)
+                return
+        self._emit(left, code)
+        self._emit(right, code)
+        code.append((COMPARISON[operation], 0, 0))
+
+    def _emit_text(self, key: tuple[Any, ...], code: list[Any]) -> None:
+        number = self.names.texts.number(key)
+        code.append((op.MESSAGE_TEXT, self._constant(float(number)), 0))
+
+    def _emit_in(self, node: tree.In, code: list[Any]) -> None:
+        for i, item in enumerate(node.items):
+            self._emit_comparison("=", node.operand, item, code)
+            if i:
+                code.append((op.OR, 0, 0))
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
+    def _emit_like(self, node: tree.Like, code: list[Any]) -> None:
+        operand = node.operand
+        if type(operand) is tree.Message:
+            self._emit_text(("like", operand.name, node.pattern, node.escape), code)
+        elif type(operand) is tree.Context:
+            number = self.names.texts.number(("like", None, node.pattern, node.escape))
+            slot = self.names.context(operand.name)[0]
+            code.append((op.CONTEXT_TEXT, self._constant(float(number)), slot))
+        else:
+            matches = Pattern.parse(node.pattern, node.escape).matches(operand.value)  # type: ignore[union-attr, arg-type]
+            code.append((op.TRUTH, int(matches), 0))
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
+    def _emit_is_null(self, node: tree.IsNull, code: list[Any]) -> None:
+        operand = node.operand
+        if isinstance(operand, tree.Message | tree.Context):
+            lookup = self.names.message if type(operand) is tree.Message else self.names.context
+            kind = op.MESSAGE if type(operand) is tree.Message else op.CONTEXT
+            code.append((kind, lookup(operand.name)[0], 0))
+        else:
+            self._emit(operand, code)
+        code.append((op.IS_NULL, 0, 0))
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
+    def _emit_truth(self, node: tree.Truth, code: list[Any]) -> None:
+        code.append((op.TRUTH, -1 if node.value is None else int(node.value), 0))
+
+    def _emit_parts(self, node: tree.And | tree.Or, code: list[Any]) -> None:
+        for i, part in enumerate(node.parts):
+            self._emit(part, code)
+            if i:
+                code.append((op.AND if type(node) is tree.And else op.OR, 0, 0))
+
+    def _emit_not(self, node: tree.Not, code: list[Any]) -> None:
+        self._emit(node.operand, code)
+        code.append((op.NOT, 0, 0))
+
+
+EMIT: dict[type, Callable[[_Compiler, Any, list[Any]], None]] = {
+    tree.Const: _Compiler._emit_const,
+    tree.Message: _Compiler._emit_message,
+    tree.Context: _Compiler._emit_context,
+    tree.Arith: _Compiler._emit_arith,
+    tree.Negate: _Compiler._emit_negate,
+    tree.Abs: _Compiler._emit_abs,
+    tree.Distance: _Compiler._emit_distance,
+    tree.Compare: _Compiler._emit_compare,
+    tree.In: _Compiler._emit_in,
+    tree.Like: _Compiler._emit_like,
+    tree.IsNull: _Compiler._emit_is_null,
+    tree.Truth: _Compiler._emit_truth,
+    tree.And: _Compiler._emit_parts,
+    tree.Or: _Compiler._emit_parts,
+    tree.Not: _Compiler._emit_not,
+}
+
+
+def _tighter(a: Side, b: Side, unbounded: Side) -> Side | None:
+    """The tighter of two sides; None when only the context's values could tell."""
+    if b == unbounded or a == b:
+        return a
+    if a == unbounded:
+        return b
+    if a.context >= 0 or b.context >= 0 or a.text != b.text:
+        return None
+    if a.constant == b.constant:
+        return a if a.open else b
+    larger = a if a.constant > b.constant else b
+    return larger if unbounded is LOWEST else (b if larger is a else a)

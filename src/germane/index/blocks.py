@@ -1,0 +1,328 @@
+"""The block index: rows in blocks of 64, a zone per block, compared 64 lanes at a time.
+
+Rows are packed so that rows of one block are alike in the few slots that exclude most: a probe
+looks at zones first, 64 blocks a comparison, and opens only blocks that can hold a match. Bounds
+are 16-bit codes (``kernels.codes``), 4 bytes an interval, so half a million rows of eight
+intervals are 16 MB: what a probe touches stays in the cache.
+
+Slots are ordered by selectivity; the first ``n_zoned`` of them have zones. Shares of the packing:
+with selectivities s and n_i cuts along slot i, a probe opens prod(s_i + 1 / n_i) of the blocks,
+least when s_i * n_i is the same for all i.
+
+Cost: a probe is O(zones + opened blocks * slots); an insertion descends to the block that grows
+least; a full block splits. ``build`` is O(n log n).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.index.rowindex import Flags, Keys, RowIndex, Rows
+from germane.kernels import blocks as kernels
+from germane.kernels import codes as coding
+from germane.kernels.lanes import LANES
+
+MAX_ZONED = 4
+REVISION_NS, CANDIDATE_NS = 300.0, 80.0
+"""What carrying one interval into the index, and testing one candidate, cost: only their ratio
+matters, and not much (the margin goes with its cube root)."""
+OUTSIDE_SHARE = 0.04
+"""A row whose K admits more than this share of messages is cheaper swept than indexed: testing a
+candidate out of order costs about 25 times what sweeping over it in order does."""
+
+
+class BlockIndex(RowIndex):
+    """Blocks, zones and hulls; see the module's docstring and docs/design/block-index.md."""
+
+    def __init__(self, attributes: NDArray[np.int32], n_rows: int = 0) -> None:
+        self.attributes = attributes
+        self._codes_of_point = np.empty(len(attributes), np.int16)
+        self._order = np.arange(len(attributes))  # slot -> column of codes
+        self._column = np.arange(len(attributes), dtype=np.int32)
+        self.selectivity = np.ones(len(attributes))
+        self._cuts = np.empty(0)
+        self._starts = np.zeros(len(attributes) + 1, np.int64)
+        self._place: Rows = np.full(max(n_rows, 1), -1, np.int32)
+        self._allocate(1, min(1, len(attributes)))
+
+    # building --------------------------------------------------------------------------------
+
+    def build(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
+        entries = self._fit_codes(lows, highs)
+        self._choose_order(entries)
+        n_blocks = -(-len(rows) // LANES)
+        cuts = self._shares(n_blocks)
+        entries = np.ascontiguousarray(entries[:, self._order])
+        counters = self._blocks.counters
+        self._reserve_rows(int(rows.max(initial=0)) + 1)
+        self._place[:] = -1
+        self._allocate(n_blocks + max(2, n_blocks // 16), max(len(cuts), 1))
+        self._blocks.counters[:] = counters
+        self._blocks.size[0] = n_blocks
+        order = _pack(entries, cuts)
+        kernels.fill(entries, whole, awake, order, rows, self._blocks)
+
+    def _fit_codes(self, lows: Keys, highs: Keys) -> NDArray[np.int16]:
+        """Choose cuts among the bounds, per slot, and encode all intervals."""
+        cuts = []
+        starts = [0]
+        for slot in range(len(self.attributes)):
+            bounds = np.concatenate((lows[:, slot], highs[:, slot]))
+            bounds = np.unique(bounds[np.isfinite(bounds)])
+            if len(bounds) > coding.MAX_CUTS:
+                picks = np.linspace(0, len(bounds) - 1, coding.MAX_CUTS).astype(np.int64)
+                bounds = bounds[picks]
+            cuts.append(bounds)
+            starts.append(starts[-1] + len(bounds))
+        self._cuts = np.concatenate(cuts) if cuts else np.empty(0)
+        self._starts = np.array(starts, np.int64)
+        return self._encode(lows, highs)
+
+    def _encode(self, lows: Keys, highs: Keys) -> NDArray[np.int16]:
+        out = np.empty((*lows.shape, 2), np.int16)
+        coding.encode_intervals(lows, highs, self._cuts, self._starts, out)
+        return out
+
+    def observe(self, points: Keys) -> None:
+        """Estimate each slot's selectivity on recent messages, for the next ``build``."""
+        self._recent = points
+
+    _recent: Keys | None = None
+
+    def _choose_order(self, entries: NDArray[np.int16]) -> None:
+        """Order the slots by selectivity: on recent messages, or over the code space."""
+        n_slots = len(self.attributes)
+        selectivity = np.ones(n_slots)
+        sample = entries[:: max(1, len(entries) // 4096)]
+        for slot in range(n_slots):
+            low, high = sample[:, slot, 0], sample[:, slot, 1]
+            if self._recent is not None and len(self._recent):
+                start, stop = self._starts[slot], self._starts[slot + 1]
+                codes = np.array(
+                    [coding.encode(x, self._cuts, start, stop) for x in self._recent[:, slot]]
+                )
+                inside = (low[:, None] <= codes) & (codes <= high[:, None])
+                selectivity[slot] = inside.mean()
+            else:
+                top = coding.FIRST_GAP + 2 * (self._starts[slot + 1] - self._starts[slot])
+                width = np.minimum(high, top).astype(float) - np.maximum(low, coding.FIRST_GAP)
+                selectivity[slot] = (width.clip(0) + 1).mean() / (top - coding.FIRST_GAP + 1)
+        self._order = np.argsort(selectivity, kind="stable")
+        self._column = np.argsort(self._order).astype(np.int32)
+        self.selectivity = np.maximum(selectivity, 1e-6)
+
+    def _shares(self, n_blocks: int) -> list[int]:
+        """Into how many cuts to divide each of the first slots."""
+        ranked = self.selectivity[self._order]
+        best, best_cost = [1], np.inf
+        for n_zoned in range(1, min(MAX_ZONED, len(ranked)) + 1):
+            s = ranked[:n_zoned]
+            scale = (max(n_blocks, 1) * np.prod(s)) ** (1 / n_zoned)
+            cuts = np.maximum(scale / s, 1.0)
+            cost = float(np.prod(np.minimum(s + 1 / cuts, 1.0)))
+            if cost < 0.95 * best_cost:
+                best, best_cost = [int(np.ceil(c)) for c in cuts], cost
+        return best
+
+    def _allocate(self, n_blocks: int, n_zoned: int) -> None:
+        n_slots = len(self.attributes)
+        n_groups = -(-n_blocks // LANES)
+        n_supers = -(-n_groups // LANES)
+        empty = np.zeros(n_blocks, np.uint64)
+        self._blocks = kernels.Blocks(
+            codes=_empty_lanes(n_blocks * n_slots),
+            zones=_empty_lanes(n_groups * n_zoned),
+            hulls=_empty_lanes(n_supers * n_zoned),
+            occupied=empty,
+            awake=empty.copy(),
+            exact=empty.copy(),
+            rows=np.full(n_blocks * LANES, -1, np.int32),
+            place=self._place,
+            size=np.array([0, n_slots, n_zoned], np.int64),
+            counters=np.zeros(kernels.N_COUNTERS, np.int64),
+            moves=np.zeros((n_slots, 2)),
+        )
+
+    def _grow(self) -> None:
+        """Room for more blocks."""
+        old = self._blocks
+        n_blocks, n_zoned = int(old.size[0]), int(old.size[2])
+        self._allocate(n_blocks + max(8, n_blocks // 4), n_zoned)
+        new = self._blocks
+        for name in ("codes", "zones", "hulls", "occupied", "awake", "exact", "rows"):
+            source, target = getattr(old, name), getattr(new, name)
+            target[: len(source)] = source
+        for name in ("size", "counters", "moves"):
+            getattr(new, name)[:] = getattr(old, name)
+
+    def _reserve_rows(self, n_rows: int) -> None:
+        if n_rows > len(self._place):
+            room = n_rows if n_rows > 2 * len(self._place) else n_rows + n_rows // 4
+            place = np.full(room, -1, np.int32)
+            place[: len(self._place)] = self._place
+            self._place = place
+            self._blocks = self._blocks._replace(place=place)
+
+    # changing --------------------------------------------------------------------------------
+
+    def insert(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
+        self._reserve_rows(int(rows.max(initial=0)) + 1)
+        entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])
+        done = 0
+        while done < len(rows):
+            done = kernels.insert(rows, entries, whole, awake, done, self._blocks)
+            if done < len(rows):
+                self._grow()
+
+    def remove(self, rows: Rows) -> None:
+        kernels.remove(rows, self._blocks)
+
+    def revise(
+        self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int, rates: Keys
+    ) -> Rows:
+        entries = np.empty((len(rows), 2), np.int16)
+        kernels.encode_entries(slots, lows, highs, self._cuts, self._starts, entries)
+        outside: Rows = np.empty(len(rows), np.int32)
+        done, n_outside = 0, 0
+        columns = self._column[slots]
+        slack = self._slack(rates)
+        while True:
+            done, n = kernels.revise(
+                rows, columns, entries, mode, slack, OUTSIDE_SHARE, done, self._blocks,
+                outside[n_outside:],
+            )  # fmt: skip
+            n_outside += n
+            if done >= len(rows):
+                return outside[:n_outside]
+            self._grow()
+
+    def _slack(self, rates: Keys) -> NDArray[np.int64]:
+        """Codes of room to leave around an escalated interval, per column.
+
+        An entry updated r times a message, by steps of mean square m, leaves a margin w about
+        r * m / w**2 times a message; the margin lets through 2 * w / SPAN of the messages that
+        all other slots let through. The sum of both costs is least at the cube root below.
+        A margin smaller than one step saves nothing, so there is none.
+        """
+        moves = self._blocks.moves
+        steps = moves[:, 1] / np.maximum(moves[:, 0], 1.0)
+        ranked = self.selectivity[self._order]
+        others = np.prod(ranked) / ranked
+        wasted_ns = others * 2.0 / coding.SPAN * CANDIDATE_NS
+        slack = np.cbrt(2.0 * rates[self._order] * steps * REVISION_NS / wasted_ns)
+        slack[slack < np.sqrt(steps)] = 0.0
+        return np.minimum(slack, coding.SPAN).astype(np.int64)
+
+    def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
+        entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])
+        done = 0
+        while done < len(rows):
+            done = kernels.tighten(rows, entries, whole, done, self._blocks)
+            if done < len(rows):
+                self._grow()
+
+    def set_awake(self, rows: Rows, awake: Flags) -> None:
+        kernels.set_awake(rows, awake, self._blocks)
+
+    # reading ---------------------------------------------------------------------------------
+
+    def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
+        found: tuple[int, int] = kernels.probe_point(
+            point, self._cuts, self._starts, self._column, self._codes_of_point, self._blocks, out
+        )
+        return found
+
+    def extent(self, rows: Rows, slots: Rows) -> tuple[Keys, Keys]:
+        lows, highs = np.empty(len(rows)), np.empty(len(rows))
+        kernels.extent_keys(
+            rows, slots, self._column, self._cuts, self._starts, self._blocks, lows, highs
+        )
+        return lows, highs
+
+    def counters(self) -> Mapping[str, int]:
+        c = self._blocks.counters
+        return {
+            "blocks_opened": int(c[kernels.VISITED]),
+            "escalations": int(c[kernels.ESCALATED]),
+            "index_updates": int(c[[kernels.ESCALATED, kernels.MOVED, kernels.REWRITTEN]].sum()),
+        }
+
+    @property
+    def opened(self) -> int:
+        """Blocks opened by probes so far."""
+        return int(self._blocks.counters[kernels.VISITED])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._blocks) + self._cuts.nbytes
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "blocks": int(self._blocks.size[0]),
+            "zoned": self.attributes[self._order[: int(self._blocks.size[2])]].tolist(),
+            "selectivity": dict(
+                zip(self.attributes.tolist(), self.selectivity.round(4).tolist(), strict=True)
+            ),
+        }
+
+    def __contains__(self, row: int) -> bool:
+        return row < len(self._place) and self._place[row] >= 0
+
+    def _check(self, rows: Rows, lows: Keys, highs: Keys) -> None:
+        b = self._blocks
+        n_blocks, n_slots, n_zoned = (int(x) for x in b.size)
+        assert kernels.count_occupied(b) == len(rows)
+        placed = np.flatnonzero(self._place >= 0)
+        assert sorted(placed.tolist()) == sorted(rows.tolist())
+        assert (b.rows[self._place[rows]] == rows).all()
+        codes = b.codes.reshape(-1, n_slots, 2, LANES)
+        entries = self._encode(lows, highs)[:, self._order]
+        at = self._place[rows]
+        held = codes[at // LANES, :, :, at % LANES]
+        empty = entries[:, :, 0] > entries[:, :, 1]
+        covered = (held[:, :, 0] <= entries[:, :, 0]) & (entries[:, :, 1] <= held[:, :, 1])
+        assert (covered | empty).all(), "k is not within K"
+        exact = (b.exact[at // LANES] >> (at % LANES).astype(np.uint64)) & np.uint64(1)
+        tight = (held == entries).all(axis=(1, 2))
+        assert tight[exact == 1].all(), "a row is marked exact but K is not k"
+        zones = b.zones.reshape(-1, n_zoned, 2, LANES)
+        hulls = b.hulls.reshape(-1, n_zoned, 2, LANES)
+        for block in range(n_blocks):
+            low = codes[block, :n_zoned, 0].min(axis=1)
+            high = codes[block, :n_zoned, 1].max(axis=1)
+            group, member = divmod(block, LANES)
+            assert (zones[group, :, 0, member] <= low).all()
+            assert (zones[group, :, 1, member] >= high).all()
+            over, part = divmod(group, LANES)
+            assert (hulls[over, :, 0, part] <= zones[group, :, 0, member]).all()
+            assert (hulls[over, :, 1, part] >= zones[group, :, 1, member]).all()
+
+
+def _empty_lanes(n: int) -> NDArray[np.int16]:
+    """n pairs of 64 lanes that hold the empty interval."""
+    lanes = np.empty((n, 2, LANES), np.int16)
+    lanes[:, 0] = coding.ANY_HIGH
+    lanes[:, 1] = coding.NULL
+    return lanes.reshape(-1)
+
+
+def _pack(entries: NDArray[np.int16], cuts: list[int]) -> NDArray[np.int64]:
+    """Order rows so that neighbours are alike: cut along each slot in turn, by interval centre."""
+    n = len(entries)
+    cell = np.zeros(n, np.int64)
+    order = np.arange(n)
+    n_cells = 1
+    for slot, parts in enumerate(cuts):
+        centre = entries[:, slot].sum(axis=1, dtype=np.int64) + 2**17
+        order = np.argsort((cell << 20) | centre, kind="stable")
+        n_cells *= parts
+        counts = np.bincount(cell, minlength=int(cell.max(initial=0)) + 1)
+        begins = np.concatenate(([0], np.cumsum(counts)[:-1]))
+        ordered = cell[order]
+        within = np.arange(n) - begins[ordered]
+        sub = within * parts // np.maximum(counts[ordered], 1)
+        cell = np.empty(n, np.int64)
+        cell[order] = ordered * parts + sub
+    return order

@@ -1,0 +1,89 @@
+"""The contract of an index over conjunctions: a box of keys per row in, candidate rows out.
+
+An index has *slots*, one per message attribute it covers. A row's entry in a slot is its
+interval k, and the set K of keys that the index associates with it (AGILE section 5.2):
+k lies within K at all times. Intervals travel as two float64, see ``kernels.codes``.
+
+``probe`` returns every row whose K holds the message in all slots; *certain* ones match without
+further test, the rest go to the postfilter. A strategy says how new intervals are carried in.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.kernels.blocks import EAGER, ESCALATE, LOCAL
+
+Rows = NDArray[np.int32]
+Keys = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+__all__ = ["EAGER", "ESCALATE", "LOCAL", "Flags", "Keys", "RowIndex", "Rows"]
+
+
+class RowIndex(ABC):
+    """Boxes of keys -> rows."""
+
+    attributes: NDArray[np.int32]
+    """The message slot of each of the index's slots."""
+
+    @abstractmethod
+    def build(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
+        """Start anew with rows and their intervals [n, slots]; K = k.
+
+        ``whole`` rows are decided by their slots alone; rows that are not ``awake`` match
+        nothing until they are woken.
+        """
+
+    @abstractmethod
+    def insert(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
+        """Add rows; K = k."""
+
+    @abstractmethod
+    def remove(self, rows: Rows) -> None:
+        """Forget rows that are in the index."""
+
+    @abstractmethod
+    def revise(
+        self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int, rates: Keys
+    ) -> Rows:
+        """Carry new intervals of (row, slot) pairs in, as EAGER, LOCAL (GBU) or ESCALATE says.
+
+        ``rates`` are, per slot, the updates of an entry per message, lately. Returns rows that were put out of the index because it no longer helps to find them.
+        """
+
+    @abstractmethod
+    def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
+        """Make K smaller, towards k [n, slots], for rows that were false positives."""
+
+    @abstractmethod
+    def set_awake(self, rows: Rows, awake: Flags) -> None:
+        """Wake rows or put them to sleep."""
+
+    @abstractmethod
+    def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
+        """Candidates for a message: certain ones at ``out[:a]``, others at ``out[b:]``."""
+
+    @abstractmethod
+    def extent(self, rows: Rows, slots: Rows) -> tuple[Keys, Keys]:
+        """Where k of (row, slot) pairs may move without any change to the index."""
+
+    @abstractmethod
+    def counters(self) -> Mapping[str, int]:
+        """What happened so far: escalations, index_updates, …"""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of arrays."""
+
+    @abstractmethod
+    def _check(self, rows: Rows, lows: Keys, highs: Keys) -> None:
+        """Assert all invariants, given the rows that should be inside and their k."""
+
+    def describe(self) -> dict[str, Any]:
+        """What a person would want to know."""
+        return {}

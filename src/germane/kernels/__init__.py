@@ -1,0 +1,1 @@
+"""Numba functions of arrays: compiled once, cached on disk, no classes, no Python objects."""

@@ -1,0 +1,143 @@
+"""Comparisons that are words: BETWEEN, IN, LIKE, IS NULL.
+
+In: the parser, standing right after the word; the operand on its left; whether a NOT came before.
+Out: a node. Each is one function in the table `PREDICATES`; a new word is a function and a line.
+
+BETWEEN becomes two comparisons that share their operand. An operand that holds a condition is
+refused, else nested BETWEENs would double the work of every walk at each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from germane.language import lexer
+from germane.language.tree import (
+    CONDITIONS,
+    And,
+    Compare,
+    Const,
+    Context,
+    In,
+    IsNull,
+    Like,
+    Message,
+    Node,
+    Or,
+    Truth,
+    children,
+)
+from germane.model.errors import ConditionError
+
+if TYPE_CHECKING:
+    from germane.language.parser import Parser
+
+__all__ = ["PREDICATES", "as_value", "is_string"]
+
+VALUE = 40
+"""Operands bind tighter than any comparison, so that BETWEEN's AND is its own."""
+
+
+def as_value(node: Node) -> Node:
+    """TRUE and FALSE as an operand are constants, not conditions."""
+    if type(node) is Truth and node.value is not None:
+        return Const(node.value, "boolean", node.at)
+    return node
+
+
+def is_string(token: Any) -> bool:
+    """Whether a token's value is a string literal."""
+    return type(token) is Const and token.type == "string"
+
+
+def between(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
+    """x BETWEEN low AND high is x >= low AND x <= high."""
+    if any(type(node) in CONDITIONS for node in walk(operand)):
+        raise ConditionError("BETWEEN takes a value, not a condition", parser.text, at, "a value")
+    low = as_value(parser.expression(VALUE, depth))
+    if parser.kinds[parser.index] != lexer.AND:
+        raise parser.unexpected("AND and the upper bound of BETWEEN")
+    parser.index += 1
+    high = as_value(parser.expression(VALUE, depth))
+    if negated:
+        return Or((Compare("<", operand, low, at), Compare(">", operand, high, at)), at)
+    return And((Compare(">=", operand, low, at), Compare("<=", operand, high, at)), at)
+
+
+def in_list(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
+    """x IN (item, …)."""
+    kinds, values = parser.kinds, parser.values
+    if kinds[parser.index] != lexer.OPEN:
+        raise parser.unexpected("'(' and a list of values after IN")
+    parser.enter()
+    items: list[Node] = []
+    while True:
+        index = parser.index
+        if kinds[index] == lexer.LEAF and kinds[index + 1] in (lexer.COMMA, lexer.CLOSE):
+            items.append(values[index])
+            parser.index = index + 1
+        else:
+            items.append(as_value(parser.expression(VALUE, depth)))
+        if kinds[parser.index] != lexer.COMMA:
+            break
+        parser.index += 1
+    parser.leave("',' or ')' in the list of IN")
+    return In(operand, tuple(items), negated, at)
+
+
+def like(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
+    """x LIKE 'pattern' [ESCAPE 'e']."""
+    pattern_at = parser.ats[parser.index]
+    pattern = string(parser, "a pattern in single quotes after LIKE")
+    escape = None
+    word = parser.values[parser.index]
+    if isinstance(word, Message | Context) and word.name.upper() == "ESCAPE":
+        parser.index += 1
+        escape_at = parser.ats[parser.index]
+        escape = string(parser, "one character in single quotes after ESCAPE")
+        if len(escape) != 1:
+            message = f"ESCAPE takes one character, not {len(escape)}"
+            raise ConditionError(message, parser.text, escape_at, "one character")
+        if pattern.replace(escape * 2, "").endswith(escape):
+            message = f"the pattern ends with its escape character {escape!r}"
+            raise ConditionError(message, parser.text, pattern_at, "a character to escape")
+    return Like(operand, pattern, escape, negated, at)
+
+
+def is_null(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
+    """x IS [NOT] NULL."""
+    if parser.kinds[parser.index] == lexer.NOT:
+        parser.index += 1
+        negated = True
+    if parser.kinds[parser.index] != lexer.NULL:
+        raise parser.unexpected("NULL after IS NOT" if negated else "NULL or NOT NULL after IS")
+    parser.index += 1
+    return IsNull(operand, negated, at)
+
+
+def string(parser: Parser, expected: str) -> str:
+    """The value of the string literal that must stand here."""
+    node = parser.values[parser.index]
+    if not is_string(node):
+        raise parser.unexpected(expected)
+    parser.index += 1
+    text: str = node.value
+    return text
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """All nodes of a tree, without recursion."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(children(node))
+
+
+PREDICATES: dict[int, Callable[[Parser, Node, bool, int, int], Node]] = {
+    lexer.BETWEEN: between,
+    lexer.IN: in_list,
+    lexer.LIKE: like,
+    lexer.IS: is_null,
+}

@@ -1,0 +1,87 @@
+"""A fresh clone sets itself up: what dev.py relies on, checked without a network."""
+
+import ast
+import importlib.util
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PINS = [
+    line
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+
+
+@pytest.fixture
+def dev(monkeypatch):
+    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_old_pythons_can_read_dev_py():
+    """They are to see a message, not a syntax error."""
+    ast.parse((ROOT / "dev.py").read_text(encoding="utf-8"), feature_version=(3, 6))
+
+
+def test_an_old_python_is_told_what_is_missing(dev, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "version_info", (3, 8, 1))
+    monkeypatch.setattr(dev.shutil, "which", lambda name: None)
+    assert dev.main(["demo"]) == 1
+    assert "needs Python 3.11 or newer; this is 3.8" in capsys.readouterr().err
+
+
+def test_constraints_are_exact_versions_without_hosts_or_hashes():
+    for pin in PINS:
+        assert re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; .+)?", pin), pin
+
+
+def test_every_direct_dependency_is_pinned():
+    pinned = {pin.partition("==")[0] for pin in PINS}
+    extras = PROJECT["optional-dependencies"].values()
+    for wanted in [*PROJECT["dependencies"], *(name for extra in extras for name in extra)]:
+        assert re.match(r"[\w-]+", wanted)[0] in pinned, wanted
+
+
+def test_dev_py_asks_for_extras_that_exist(dev):
+    for extras in dev.EXTRAS.values():
+        assert set(extras) <= set(PROJECT["optional-dependencies"])
+
+
+def test_an_installation_is_repeated_only_when_something_changed(dev, monkeypatch, tmp_path):
+    calls = []
+    pins = tmp_path / "constraints.txt"
+    pins.write_text("a==1\n")
+    monkeypatch.setattr(dev, "PINS", [str(pins)])
+    monkeypatch.setattr(dev, "STAMP", str(tmp_path / "stamp.json"))
+    monkeypatch.setattr(dev, "works", lambda *command: True)
+    monkeypatch.setattr(dev, "installers", lambda: [("pip", ["pip", "install"])])
+    monkeypatch.setattr(dev, "captured", lambda command: calls.append(command) or (0, ""))
+    dev.install(["cli"])
+    dev.install(["cli"])
+    assert len(calls) == 1
+    dev.install(["cli", "dev"])
+    dev.install(["cli"])
+    assert len(calls) == 2
+    pins.write_text("a==2\n")
+    dev.install(["cli"])
+    assert len(calls) == 3
+    assert calls[-1][-3].endswith("[cli,dev]")
+
+
+def test_a_failed_installation_shows_the_installers_words(dev, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(dev, "STAMP", str(tmp_path / "stamp.json"))
+    monkeypatch.setattr(dev, "works", lambda *command: True)
+    monkeypatch.setattr(dev, "installers", lambda: [("pip", ["pip", "install"])])
+    monkeypatch.setattr(dev, "captured", lambda command: (1, "no matching distribution"))
+    with pytest.raises(SystemExit, match="1"):
+        dev.install(["cli"])
+    assert "no matching distribution" in capsys.readouterr().err
+    assert not (tmp_path / "stamp.json").exists()
