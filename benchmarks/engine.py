@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import germane
 import numpy as np
+
+import germane
 
 from .workloads import ATTRIBUTES, Contextual, Ranges, Step, Update
 

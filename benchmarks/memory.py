@@ -10,6 +10,7 @@ and matched"; the accounted figure is what Python and NumPy allocated in that ti
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gc
 import json
@@ -30,10 +31,8 @@ from .rounds import Bar, console, show_bars
 def resident_bytes() -> int:
     """Resident memory of this process, after handing free memory back."""
     gc.collect()
-    try:
+    with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-    except (OSError, AttributeError):
-        pass
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

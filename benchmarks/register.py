@@ -10,8 +10,9 @@ import os
 import statistics
 import time
 
-import germane
 import numpy as np
+
+import germane
 
 from . import record
 from .rounds import Bar, console, quiet, show_bars

@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed --profiles 500000
 
-One core, one message at a time, answers as arrays of profile rows (and, for the public `match`,
+One thread, one message at a time, answers as arrays of profile rows (and, for the public `match`,
 a dict in and a list of ids out). All answers are compared before anything is timed.
 """
 
@@ -139,8 +139,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--indices", nargs="*", default=["eager", "agile"])
     parser.add_argument("--structure", default=None)
     chosen = parser.parse_args(arguments)
-    if hasattr(os, "sched_setaffinity"):  # one core for everybody
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
     work = rq(chosen.profiles, chosen.seed)
     messages = work.messages(max(BATCH, chosen.messages))

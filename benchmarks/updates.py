@@ -140,8 +140,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
     chosen.policy = int(chosen.policy) if chosen.policy.isdigit() else chosen.policy
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
     work = table2(chosen.profiles, chosen.seed)
     stable = engine.Stable()

@@ -66,11 +66,11 @@ class Ranges:
         for k in range(N_TEXT_ORDERS):
             columns = rng.permutation(N_ATTRIBUTES)
             form = " AND ".join(f"{ATTRIBUTES[c]} BETWEEN %r AND %r" for c in columns)
-            rows = slice(start + k, stop, N_TEXT_ORDERS)
+            rows = slice(start + (k - start) % N_TEXT_ORDERS, stop, N_TEXT_ORDERS)
             bounds = np.empty((len(range(*rows.indices(stop))), 2 * N_ATTRIBUTES))
             bounds[:, 0::2] = self.lows[columns, rows].T
             bounds[:, 1::2] = self.highs[columns, rows].T
-            texts[k::N_TEXT_ORDERS] = [form % tuple(b) for b in bounds.tolist()]
+            texts[rows.start - start :: N_TEXT_ORDERS] = [form % tuple(b) for b in bounds.tolist()]
         return texts
 
     def messages(self, n: int, seed: int | None = None) -> np.ndarray:
@@ -346,20 +346,13 @@ def short_conditions(n: int, seed: int = 1) -> list[str]:
     texts = []
     for i, (word, (a, b)) in enumerate(zip(words, numbers.tolist(), strict=True)):
         low, high = min(a, b) / 100, max(a, b) / 100
-        match i % 5:
-            case 0:
-                text = f"type = '{word}' AND price BETWEEN {low} AND {high} AND context.unread < {a % 200}"
-            case 1:
-                text = (
-                    f"type = '{word}' AND price BETWEEN context.limit - {a % 99} AND context.limit"
-                )
-            case 2:
-                text = f"(type = '{word}' OR topic = 'news') AND price <= {high} AND size > {low}"
-            case 3:
-                text = f"type = '{word}' AND NOT (price > {high} OR size < {low}) AND weight < {a}"
-            case _:
-                text = (
-                    f"room IN ('A{a % 90}', 'B{b % 90}') AND time < context.last AND price < {high}"
-                )
-        texts.append(text)
+        between = f"price BETWEEN {low} AND {high}"
+        forms = (
+            f"type = '{word}' AND {between} AND context.unread < {a % 200}",
+            f"type = '{word}' AND price BETWEEN context.limit - {a % 99} AND context.limit",
+            f"(type = '{word}' OR topic = 'news') AND price <= {high} AND size > {low}",
+            f"type = '{word}' AND NOT (price > {high} OR size < {low}) AND weight < {a}",
+            f"room IN ('A{a % 90}', 'B{b % 90}') AND time < context.last AND price < {high}",
+        )
+        texts.append(forms[i % len(forms)])
     return texts

@@ -66,8 +66,7 @@ def is_tight(index: AttributeIndex, interval: Interval) -> bool:
 
 
 def assert_exact(index: AttributeIndex, exact: dict[int, Interval]) -> None:
-    rows, lows, highs = columns(exact)
-    starts, stops = index.extent(rows)
+    starts, stops = index.extent(list(exact))
     for i, (low, high) in enumerate(exact.values()):
         if is_tight(index, (low, high)):
             assert (starts[i], stops[i]) == ((low, high) if low <= high else (INF, -INF))
@@ -216,9 +215,10 @@ def test_state_makes_the_same_index(Index: type[AttributeIndex]) -> None:
         for _ in range(20):
             change_once(each, copy, same)
         assert_agrees(each, copy)
-    assert {k: v.tolist() for k, v in index.state().items()} == {
-        k: v.tolist() for k, v in twin.state().items()
-    }
+    ours, theirs = index.state(), twin.state()
+    assert ours.keys() == theirs.keys()
+    for name in ours.keys() - {"pool"}:  # its unused cells are arbitrary
+        assert np.array_equal(ours[name], theirs[name])
 
 
 @every_index

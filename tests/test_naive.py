@@ -174,12 +174,13 @@ def test_case(condition, message, context, truth):
 @pytest.mark.parametrize(
     "condition",
     [
-        "", "n", "n + 1", "n = ", "n = 1 AND", "n = 'a' AND n = 1", "1 = 'a'", "n < 1 < 2", "(n = 1",
-        "n = 1)", "n IN ()", "n IN (1, 'a')", "n LIKE 'a'", "s LIKE t", "s LIKE 'a!' ESCAPE '!'",
-        "s LIKE 'a' ESCAPE 'no'", "s = 'a", "n NOT 1", "n IS 1", "flag AND n", "ABS(flag)",
-        "s + 1 = 2", "t = TIMESTAMP 'soon'", "t = '2026-11-15T12:00:00Z'", "place = context.place",
-        "DISTANCE(place) < 1", "DISTANCE(place, n) < 1", "n BETWEEN 1", "n = 1 n = 2", "n ! 1",
-        "flag = 1", "(n = 1) = 1", "-s = 's'",
+        "", "n", "n + 1", "n = ", "n = 1 AND", "n = 'a' AND n = 1", "1 = 'a'", "n < 1 < 2",
+        "(n = 1", "n = 1)", "n IN ()", "n IN (1, 'a')", "n LIKE 'a'", "s LIKE t",
+        "s LIKE 'a!' ESCAPE '!'", "s LIKE 'a' ESCAPE 'no'", "s = 'a", "n NOT 1", "n IS 1",
+        "flag AND n", "ABS(flag)", "s + 1 = 2", "t = TIMESTAMP 'soon'",
+        "t = '2026-11-15T12:00:00Z'", "place = context.place", "DISTANCE(place) < 1",
+        "DISTANCE(place, n) < 1", "n BETWEEN 1", "n = 1 n = 2", "n ! 1", "flag = 1",
+        "(n = 1) = 1", "-s = 's'",
     ],
 )  # fmt: skip
 def test_refused(condition):

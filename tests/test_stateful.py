@@ -105,9 +105,7 @@ class FilterMachine(RuleBasedStateMachine):
         self.contexts = list(CONTEXTS)
         self.seen: list[dict] = []
 
-    @initialize(
-        schema=generate.schemas(), declared=st.booleans(), seed=SEEDS, n=st.integers(0, 30)
-    )
+    @initialize(schema=generate.schemas(), declared=st.booleans(), seed=SEEDS, n=st.integers(0, 30))
     def start(self, schema, declared, seed, n):
         self.schema = schema
         self.filter = make(*self.combination, schema=schema if declared else None)

@@ -65,7 +65,7 @@ class Run:
 def low_rate(run: Run) -> Verdict:
     low = run.values("vary_up")[0]
     ratio = run.rate("vary_up", "AGILE", low) / run.rate("vary_up", "EAGER", low)
-    return 0.95 <= ratio <= 1.05, f"AGILE / EAGER at UP={low:g}: {ratio:.3f} (within 5 %: agrees)"
+    return 0.95 <= ratio <= 1.05, f"AGILE / EAGER at UP={low:g}: {ratio:.3f} (agrees if within 5 %)"
 
 
 def lead(run: Run, up: float) -> float:
@@ -76,14 +76,14 @@ def lead(run: Run, up: float) -> float:
 def winner(run: Run) -> Verdict:
     leads = {up: lead(run, up) for up in run.values("vary_up")[1:]}
     text = ", ".join(f"UP={up:,g}: {ratio:.2f}" for up, ratio in leads.items())
-    return min(leads.values()) > 1.05, f"AGILE / best other: {text} (all above 1.05: agrees)"
+    return min(leads.values()) > 1.05, f"AGILE / best other: {text} (agrees if all above 1.05)"
 
 
 def best_case(run: Run) -> Verdict:
     up = max(run.values("vary_up"), key=lambda value: lead(run, value))
     return lead(
         run, up
-    ) >= 2.0, f"largest lead: {lead(run, up):.2f} × at UP={up:,g} (2 or more: agrees)"
+    ) >= 2.0, f"largest lead: {lead(run, up):.2f} × at UP={up:,g} (agrees if 2 or more)"
 
 
 def order_of_magnitude(run: Run) -> Verdict:
@@ -95,13 +95,13 @@ def order_of_magnitude(run: Run) -> Verdict:
         for rival in RIVALS
     }
     text = ", ".join(f"{rival} {ratio:.1f} ×" for rival, ratio in most.items())
-    return min(most.values()) >= 7.0, f"most ahead of {text} (7 or more, as in Table 3: agrees)"
+    return min(most.values()) >= 7.0, f"most ahead of {text} (agrees if 7 or more, as in Table 3)"
 
 
 def noindex_slow(run: Run) -> Verdict:
     low = run.values("vary_up")[0]
     ratio = run.rate("vary_up", "EAGER", low) / run.rate("vary_up", "NOINDEX", low)
-    return ratio >= 10, f"EAGER / NOINDEX at UP={low:g}: {ratio:.1f} × (10 or more: agrees)"
+    return ratio >= 10, f"EAGER / NOINDEX at UP={low:g}: {ratio:.1f} × (agrees if 10 or more)"
 
 
 def noindex_high(run: Run) -> Verdict:
@@ -113,7 +113,7 @@ def noindex_high(run: Run) -> Verdict:
 def eager_high(run: Run) -> Verdict:
     high = run.values("vary_up")[-1]
     ratio = run.rate("vary_up", "AGILE", high) / run.rate("vary_up", "EAGER", high)
-    return ratio >= 7.0, f"AGILE / EAGER at UP={high:,g}: {ratio:.1f} × (7 or more: agrees)"
+    return ratio >= 7.0, f"AGILE / EAGER at UP={high:,g}: {ratio:.1f} × (agrees if 7 or more)"
 
 
 def gbu_order(run: Run) -> Verdict:
@@ -122,7 +122,7 @@ def gbu_order(run: Run) -> Verdict:
         for up in run.values("vary_up")
     }
     text = ", ".join(f"UP={up:,g}: {ratio:.2f}" for up, ratio in ratios.items())
-    first, last = list(ratios.values())[0], list(ratios.values())[-1]
+    first, *_, last = ratios.values()
     return first <= 1.02 and last > 1.02, f"GBU / EAGER: {text}"
 
 
@@ -134,7 +134,7 @@ def index_updates(run: Run) -> Verdict:
     }
     text = ", ".join(f"{strategy} {count:,.4g}" for strategy, count in made.items())
     fewer = made["AGILE"] < 0.5 * min(made["EAGER"], made["GBU"])
-    return fewer, f"at UP={high:,g}, millions: {text} (fewer than half: agrees)"
+    return fewer, f"at UP={high:,g}, millions: {text} (agrees if fewer than half)"
 
 
 def postfilter(run: Run) -> Verdict:
@@ -150,13 +150,13 @@ def postfilter(run: Run) -> Verdict:
 
 def upd_att_noindex(run: Run) -> Verdict:
     spread = run.spread("vary_upd_att", "NOINDEX")
-    return spread < 1.25, f"slowest / fastest of NOINDEX: {spread:.2f} (below 1.25: agrees)"
+    return spread < 1.25, f"slowest / fastest of NOINDEX: {spread:.2f} (agrees if below 1.25)"
 
 
 def upd_att_agile(run: Run) -> Verdict:
     ours, eager = (run.spread("vary_upd_att", name) for name in ("AGILE", "EAGER"))
     text = f"slowest / fastest: AGILE {ours:.2f}, EAGER {eager:.2f}"
-    return ours < 2.0 and ours < eager, text + " (below 2 and below EAGER's: agrees)"
+    return ours < 2.0 and ours < eager, text + " (agrees if below 2 and below EAGER's)"
 
 
 def upd_att_eager(run: Run) -> Verdict:
@@ -164,23 +164,24 @@ def upd_att_eager(run: Run) -> Verdict:
     text = ", ".join(f"{name} {t[0]:,.3g} s → {t[-1]:,.3g} s" for name, t in grew.items())
     return all(
         t[-1] > 2 * t[0] for t in grew.values()
-    ), f"UpdAtt 0 → 100: {text} (2 × or more: agrees)"
+    ), f"UpdAtt 0 → 100: {text} (agrees if 2 × or more)"
 
 
 def delta_u_noindex(run: Run) -> Verdict:
     spread = run.spread("vary_delta_u", "NOINDEX")
-    return spread < 1.25, f"slowest / fastest of NOINDEX: {spread:.2f} (below 1.25: agrees)"
+    return spread < 1.25, f"slowest / fastest of NOINDEX: {spread:.2f} (agrees if below 1.25)"
 
 
 def delta_u_eager(run: Run) -> Verdict:
     spread = run.spread("vary_delta_u", "EAGER")
-    return spread < 1.5, f"slowest / fastest of EAGER: {spread:.2f} (below 1.5: agrees)"
+    return spread < 1.5, f"slowest / fastest of EAGER: {spread:.2f} (agrees if below 1.5)"
 
 
 def delta_u_gbu(run: Run) -> Verdict:
     far = run.values("vary_delta_u")[-1]
     ratio = run.rate("vary_delta_u", "GBU", far) / run.rate("vary_delta_u", "EAGER", far)
-    return 0.75 <= ratio <= 1.33, f"GBU / EAGER at ΔU={far:,g}: {ratio:.2f} (0.75 to 1.33: agrees)"
+    text = f"GBU / EAGER at ΔU={far:,g}: {ratio:.2f}"
+    return 0.75 <= ratio <= 1.33, f"{text} (agrees if 0.75 to 1.33)"
 
 
 def delta_u_agile(run: Run) -> Verdict:
@@ -190,19 +191,19 @@ def delta_u_agile(run: Run) -> Verdict:
     ratio = noindex[-1] / agile[-1]
     end = f"NOINDEX / AGILE time at ΔU={values[-1]:,g}: {ratio:.2f}"
     slower = agile[-1] > 1.1 * agile[0]
-    return slower and ratio > 0.8, f"AGILE [s]: {text}; {end} (slower, yet at least 0.8: agrees)"
+    return slower and ratio > 0.8, f"AGILE [s]: {text}; {end} (agrees if slower, yet at least 0.8)"
 
 
 def burst_during(run: Run) -> Verdict:
     ratio = run.phase("AGILE", 1) / run.phase("NOINDEX", 1)
-    return ratio >= 0.9, f"AGILE / NOINDEX in the burst: {ratio:.2f} (0.9 or more: agrees)"
+    return ratio >= 0.9, f"AGILE / NOINDEX in the burst: {ratio:.2f} (agrees if 0.9 or more)"
 
 
 def burst_outside(run: Run) -> Verdict:
     before = run.phase("AGILE", 0) / max(run.phase("EAGER", 0), run.phase("GBU", 0))
     text = f"AGILE / best of EAGER and GBU before the burst: {before:.2f}"
     after = run.phase("AGILE", 2) / max(run.phase("EAGER", 2), run.phase("GBU", 2))
-    return min(before, after) >= 0.8, f"{text}, after it: {after:.2f} (0.8 or more: agrees)"
+    return min(before, after) >= 0.8, f"{text}, after it: {after:.2f} (agrees if 0.8 or more)"
 
 
 def burst_overall(run: Run) -> Verdict:
@@ -222,7 +223,7 @@ def burst_policy(run: Run) -> Verdict:
     wins = rates["auto"] >= 0.97 * max(rates.values())
     return (
         wins and spread < 2,
-        f"messages/s: {text} (auto first or within 3 %, spread below 2: agrees)",
+        f"messages/s: {text} (agrees if auto first or within 3 %, spread below 2)",
     )
 
 

@@ -258,7 +258,7 @@ def own_structure(
     rows = [[n, *[number(c.throughput if c else None) for c in cells[n]]] for n in names]
     return [
         f"## {own['title']}",
-        f"Interval skip lists (structure `{line['structure']}`) with {line['profiles']:,} profiles; "
+        f"Interval skip lists (structure `{line['structure']}`), {line['profiles']:,} profiles; "
         "messages a second, ours. NOINDEX has no structure and is the same engine as above.",
         table(["UP", *[f"{up:,g}" for up in experiment["values"]]], rows),
     ]

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from .observations import STRATEGIES, Observations, batch_rates  # noqa: E402
+from .observations import STRATEGIES, Cell, Observations, batch_rates
 
 LOOK: dict[str, dict[str, Any]] = {
     "NOINDEX": {"color": "#777777", "marker": "s", "linestyle": ":"},
@@ -43,6 +44,11 @@ def dress(axes: Axes, title: str, x: str, y: str) -> None:
     axes.legend(fontsize=8)
 
 
+def rates(cells: list[Cell | None]) -> np.ndarray:
+    """Throughputs, with gaps where a cell was not run."""
+    return np.array([cell.throughput if cell else np.nan for cell in cells])
+
+
 def figure11(
     seen: Observations, parameters: dict[str, Any], paper: dict[str, Any], out: Path
 ) -> None:
@@ -51,14 +57,10 @@ def figure11(
     series = seen.series(experiment, "vary_up")
     figure, (left, right) = panels()
     for strategy in STRATEGIES:
-        of_agile = [a / b for a, b in zip(paper["table3"][strategy], paper["table3"]["AGILE"])]
+        of_agile = np.divide(paper["table3"][strategy], paper["table3"]["AGILE"])
         left.plot(paper["up"]["values"], of_agile, label=strategy, **LOOK[strategy])
-        pairs = [
-            (value, cell.throughput / agile.throughput)
-            for value, cell, agile in zip(experiment["values"], series[strategy], series["AGILE"])
-            if cell and agile
-        ]
-        right.plot(*zip(*pairs), label=strategy, **LOOK[strategy])
+        ours = np.divide(rates(series[strategy]), rates(series["AGILE"]))
+        right.plot(experiment["values"], ours, label=strategy, **LOOK[strategy])
     for axes, title in ((left, "paper (from its Table 3)"), (right, "germane")):
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
@@ -85,8 +87,8 @@ def completion(
         look = LOOK[strategy]
         seconds = 10_000 / paper["table3"][strategy][at]
         left.plot([known], [seconds], label=strategy, **look)
-        pairs = [(v, c.completion_s) for v, c in zip(experiment["values"], series[strategy]) if c]
-        right.plot(*zip(*pairs), label=strategy, **look)
+        seconds = 10_000 / rates(series[strategy])
+        right.plot(experiment["values"], seconds, label=strategy, **look)
     for axes, title in ((left, "paper (the point that Table 3 gives)"), (right, "germane")):
         if experiment["vary"] == "delta_u":
             axes.set_xscale("log")

@@ -175,6 +175,20 @@ class Ids:
         ordered: list[Any] = self._ranked[ranks].tolist()
         return ordered
 
+    def sort_rows(self, rows: Rows) -> Rows:
+        """Rows in the order of their ids."""
+        if self._dense is not None:
+            return rows[np.argsort(self._keys[rows])]
+        if self._rank is None:
+            self._sorted_since += len(rows) + 1
+            if self._sorted_since <= len(self):
+                names = self._names[rows].tolist()
+                order = sorted(range(len(rows)), key=lambda i: _order(names[i]))
+                return rows[np.array(order, np.int64)]
+            self._rank_anew()
+        assert self._rank is not None
+        return rows[np.argsort(self._rank[rows])]
+
     def _rank_anew(self) -> None:
         names = sorted(self._row, key=_order)
         self._ranked = np.empty(len(names), object)

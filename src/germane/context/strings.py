@@ -9,7 +9,8 @@ equals no member and compares with all of them as the string does. (Two non-memb
 label: message strings are compared with each other as strings, not as labels.)
 
 A new member takes a number between its neighbours; when there is none left, all members are
-numbered anew and ``epoch`` grows: holders of labels translate them with ``moved``. Cost: O(log n)
+numbered anew and ``epoch`` grows: holders of labels translate them with ``moved``, then call
+``settle``. Cost: O(log n)
 to look up, O(n) words moved to add one, O(n + k log k) to add k.
 """
 
@@ -30,8 +31,7 @@ class Strings:
         self.epoch = 0
         self._label: dict[str, int] = {}
         self._sorted: list[str] = []
-        self._before: NDArray[np.float64] = np.empty(0)
-        self._after: NDArray[np.float64] = np.empty(0)
+        self._settled: dict[str, int] | None = None  # labels that holders still have
         self.add_many(members)
 
     def __len__(self) -> int:
@@ -94,25 +94,28 @@ class Strings:
         return self._sorted[low]
 
     def moved(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Labels of the last epoch as labels of this one; NaN and infinities stay."""
-        at = np.searchsorted(self._before, labels)
-        known = at < len(self._before)
-        known[known] = self._before[at[known]] == labels[known]
+        """Labels as they were at the last ``settle``, as they are now; NaN and others stay."""
+        old = sorted(self._settled or (), key=lambda text: (self._settled or {})[text])
+        before = np.array([(self._settled or {})[text] for text in old], np.float64)
+        after = np.array([self._label[text] for text in old], np.float64)
+        at = np.searchsorted(before, labels)
+        known = at < len(before)
+        known[known] = before[at[known]] == labels[known]
         result = labels.copy()
-        result[known] = self._after[at[known]]
+        result[known] = after[at[known]]
         return result
 
+    def settle(self) -> None:
+        """All holders of labels have translated them."""
+        self._settled = None
+
     def _number_anew(self) -> None:
-        old = [text for text in self._sorted if text in self._label]
-        self._before = np.array([self._label[text] for text in old], dtype=np.float64)
+        if self._settled is None:
+            self._settled = self._label
         step = (2 * SPAN) // (len(self._sorted) + 1)
         step -= step % 2
-        self._label = {
-            text: step * (i + 1) - SPAN for i, text in enumerate(self._sorted)
-        }
-        self._after = np.array([self._label[text] for text in old], dtype=np.float64)
-        if old:
-            self.epoch += 1
+        self._label = {text: step * (i + 1) - SPAN for i, text in enumerate(self._sorted)}
+        self.epoch += 1
 
     def members(self) -> list[str]:
         """All members, in order."""

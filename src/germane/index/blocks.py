@@ -93,38 +93,42 @@ class BlockIndex(RowIndex):
 
     def _choose_order(self, entries: NDArray[np.int16]) -> None:
         """Order the slots by selectivity: on recent messages, or over the code space."""
-        n_slots = len(self.attributes)
-        selectivity = np.ones(n_slots)
-        sample = entries[:: max(1, len(entries) // 4096)]
-        for slot in range(n_slots):
-            low, high = sample[:, slot, 0], sample[:, slot, 1]
+        sample = entries[:: max(1, len(entries) // 1024)]
+        self.selectivity = self._measure(sample)
+        self._order = np.argsort(self.selectivity, kind="stable")
+        self._column = np.argsort(self._order).astype(np.int32)
+
+    def _measure(self, sample: NDArray[np.int16]) -> NDArray[np.float64]:
+        """Per slot, the share of messages that a sample of intervals [n, slot, 2] lets through."""
+        selectivity = np.ones(len(self.attributes))
+        for slot in range(len(self.attributes)):
+            start, stop = self._starts[slot], self._starts[slot + 1]
+            low, high = sample[:, slot, :1], sample[:, slot, 1:]
             if self._recent is not None and len(self._recent):
-                start, stop = self._starts[slot], self._starts[slot + 1]
-                codes = np.array(
-                    [coding.encode(x, self._cuts, start, stop) for x in self._recent[:, slot]]
-                )
-                inside = (low[:, None] <= codes) & (codes <= high[:, None])
-                selectivity[slot] = inside.mean()
+                codes = np.empty(len(self._recent), np.int16)
+                coding.encode_column(self._recent[:, slot], self._cuts, start, stop, codes)
+                selectivity[slot] = ((low <= codes) & (codes <= high)).mean()
             else:
-                top = coding.FIRST_GAP + 2 * (self._starts[slot + 1] - self._starts[slot])
+                top = coding.FIRST_GAP + 2 * (stop - start)
                 width = np.minimum(high, top).astype(float) - np.maximum(low, coding.FIRST_GAP)
                 selectivity[slot] = (width.clip(0) + 1).mean() / (top - coding.FIRST_GAP + 1)
-        self._order = np.argsort(selectivity, kind="stable")
-        self._column = np.argsort(self._order).astype(np.int32)
-        self.selectivity = np.maximum(selectivity, 1e-6)
+        return np.maximum(selectivity, 1e-6)
+
+    def order_is_stale(self, points: Keys) -> bool:
+        """Whether recent messages would have the rows packed by other slots, and it would pay."""
+        self._recent = points
+        n_blocks, n_slots, n_zoned = (int(x) for x in self._blocks.size)
+        every = max(1, n_blocks // 16)
+        lanes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)[:n_blocks:every]
+        sample = lanes.transpose(0, 3, 1, 2).reshape(-1, n_slots, 2)[:, self._column]
+        now = self._measure(sample)
+        ranked = now[np.argsort(now, kind="stable")]
+        kept = now[self._order[:n_zoned]]
+        return bool(_cost(kept, n_blocks)[0] > 1.3 * _best_cuts(ranked, n_blocks)[1])
 
     def _shares(self, n_blocks: int) -> list[int]:
         """Into how many cuts to divide each of the first slots."""
-        ranked = self.selectivity[self._order]
-        best, best_cost = [1], np.inf
-        for n_zoned in range(1, min(MAX_ZONED, len(ranked)) + 1):
-            s = ranked[:n_zoned]
-            scale = (max(n_blocks, 1) * np.prod(s)) ** (1 / n_zoned)
-            cuts = np.maximum(scale / s, 1.0)
-            cost = float(np.prod(np.minimum(s + 1 / cuts, 1.0)))
-            if cost < 0.95 * best_cost:
-                best, best_cost = [int(np.ceil(c)) for c in cuts], cost
-        return best
+        return _best_cuts(self.selectivity[self._order], n_blocks)[0]
 
     def _allocate(self, n_blocks: int, n_zoned: int) -> None:
         n_slots = len(self.attributes)
@@ -258,14 +262,37 @@ class BlockIndex(RowIndex):
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._blocks) + self._cuts.nbytes
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, names: list[str]) -> dict[str, Any]:
+        ranked = [names[self.attributes[slot]] for slot in self._order.tolist()]
+        shares = self.selectivity[self._order].round(4).tolist()
         return {
+            "structure": "blocks",
             "blocks": int(self._blocks.size[0]),
-            "zoned": self.attributes[self._order[: int(self._blocks.size[2])]].tolist(),
-            "selectivity": dict(
-                zip(self.attributes.tolist(), self.selectivity.round(4).tolist(), strict=True)
-            ),
+            "packed_by": ranked[: int(self._blocks.size[2])],
+            "selectivity": dict(zip(ranked, shares, strict=True)),
         }
+
+    def state(self) -> dict[str, Any]:
+        state = {f"blocks_{name}": array for name, array in self._blocks._asdict().items()}
+        return state | {
+            "attributes": self.attributes,
+            "order": self._order,
+            "selectivity": self.selectivity,
+            "cuts": self._cuts,
+            "starts": self._starts,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "BlockIndex":
+        self = cls(state["attributes"])
+        self._blocks = kernels.Blocks(
+            *(state[f"blocks_{name}"] for name in kernels.Blocks._fields)
+        )
+        self._place = self._blocks.place
+        self._order, self.selectivity = state["order"], state["selectivity"]
+        self._column = np.argsort(self._order).astype(np.int32)
+        self._cuts, self._starts = state["cuts"], state["starts"]
+        return self
 
     def __contains__(self, row: int) -> bool:
         return row < len(self._place) and self._place[row] >= 0
@@ -298,6 +325,23 @@ class BlockIndex(RowIndex):
             over, part = divmod(group, LANES)
             assert (hulls[over, :, 0, part] <= zones[group, :, 0, member]).all()
             assert (hulls[over, :, 1, part] >= zones[group, :, 1, member]).all()
+
+
+def _cost(selectivity: NDArray[np.float64], n_blocks: int) -> tuple[float, NDArray[np.float64]]:
+    """(share of blocks that a probe opens, cuts per slot) when packed by slots like these."""
+    scale = (max(n_blocks, 1) * np.prod(selectivity)) ** (1 / len(selectivity))
+    cuts = np.maximum(scale / selectivity, 1.0)
+    return float(np.prod(np.minimum(selectivity + 1 / cuts, 1.0))), cuts
+
+
+def _best_cuts(ranked: NDArray[np.float64], n_blocks: int) -> tuple[list[int], float]:
+    """Cuts along the first few of ranked slots, as many slots as pay, and the cost."""
+    best, best_cost = [1], np.inf
+    for n_zoned in range(1, min(MAX_ZONED, len(ranked)) + 1):
+        cost, cuts = _cost(ranked[:n_zoned], n_blocks)
+        if cost < 0.95 * best_cost:
+            best, best_cost = [int(np.ceil(c)) for c in cuts], cost
+    return best, best_cost
 
 
 def _empty_lanes(n: int) -> NDArray[np.int16]:

@@ -84,6 +84,15 @@ class RowIndex(ABC):
     def _check(self, rows: Rows, lows: Keys, highs: Keys) -> None:
         """Assert all invariants, given the rows that should be inside and their k."""
 
-    def describe(self) -> dict[str, Any]:
-        """What a person would want to know."""
-        return {}
+    @abstractmethod
+    def describe(self, names: list[str]) -> dict[str, Any]:
+        """What a person would want to know; ``names`` are those of message slots."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Arrays and plain data for saving."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "RowIndex":
+        """The index that ``state`` described."""

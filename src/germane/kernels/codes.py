@@ -95,10 +95,10 @@ def highest_key(code: Any, cuts: Any, start: Any, stop: Any) -> Any:
 
 
 @kernel
-def encode_point(point: Any, cuts: Any, starts: Any, codes: Any) -> None:
-    """Codes of one message's keys, a slot each."""
-    for slot in range(point.shape[0]):
-        codes[slot] = encode(point[slot], cuts, starts[slot], starts[slot + 1])
+def encode_column(keys: Any, cuts: Any, start: Any, stop: Any, out: Any) -> None:
+    """Codes of many keys of one slot."""
+    for i in range(keys.shape[0]):
+        out[i] = encode(keys[i], cuts, start, stop)
 
 
 @kernel

@@ -58,15 +58,29 @@ def store_plain(contexts: Any, values: Any, column: Any) -> None:
 
 
 @kernel
-def count_rows(contexts: Any, head: Any, rows: Any) -> Any:
-    """Rows linked to some contexts."""
+def reads(form: Any, attribute: Any, shapes: Any) -> Any:
+    """Whether an interval predicate has a bound on a context attribute."""
+    flags = shapes.flags[form]
+    return (flags & LOW_CONTEXT and shapes.low_context[form] == attribute) or (
+        flags & HIGH_CONTEXT and shapes.high_context[form] == attribute
+    )
+
+
+@kernel
+def count_entries(contexts: Any, attribute: Any, head: Any, rows: Any, shapes: Any) -> Any:
+    """(predicates that read an attribute of some contexts, rows of those contexts)."""
     n = 0
+    n_rows = 0
     for i in range(contexts.shape[0]):
         row = head[contexts[i]]
         while row >= 0:
-            n += 1
+            n_rows += 1
+            shape = rows.shape[row]
+            for form in range(shapes.first[shape], shapes.first[shape + 1]):
+                if reads(form, attribute, shapes):
+                    n += 1
             row = rows.next[row]
-    return n
+    return n, n_rows
 
 
 @kernel
@@ -85,7 +99,7 @@ def entries_of(
 ) -> Any:
     """The predicates that read a context attribute, with their k now, and rows to re-wake.
 
-    Returns (entries, rows with a context-only program). Buffers hold count_rows * forms.
+    Buffers are as long as ``count_entries`` says. Returns the rows with a context-only program.
     """
     n = 0
     n_sleepers = 0
@@ -95,10 +109,7 @@ def entries_of(
             shape = rows.shape[row]
             first = shapes.first[shape]
             for form in range(first, shapes.first[shape + 1]):
-                flags = shapes.flags[form]
-                if (flags & LOW_CONTEXT and shapes.low_context[form] == attribute) or (
-                    flags & HIGH_CONTEXT and shapes.high_context[form] == attribute
-                ):
+                if reads(form, attribute, shapes):
                     low, high = interval(row, form, first, rows, shapes, values)
                     out_rows[n] = row
                     out_forms[n] = form
@@ -109,7 +120,7 @@ def entries_of(
                 out_sleepers[n_sleepers] = row
                 n_sleepers += 1
             row = rows.next[row]
-    return n, n_sleepers
+    return n_sleepers
 
 
 @kernel

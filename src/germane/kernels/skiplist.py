@@ -230,7 +230,7 @@ def insert_node(
             row = int(split[i])
             start = before[level_in(s, row, before, h)]
             stop = beyond[level_out(s, row, beyond, h)]
-            pool = move_marks(s, pool, row, start, stop, HEAD, HEAD)
+            pool = move_marks(s, pool, row, start, stop, stop, stop)
     for level in range(h):
         s.slots[first + level, LINK] = beyond[level]
         s.slots[s.nodes[before[level], SLOT] + level, LINK] = x
@@ -270,7 +270,7 @@ def delete_node(s: Arrays, pool: NDArray[np.int32], x: int) -> NDArray[np.int32]
         row = int(joined[i])
         start = before[level_in(s, row, before, h)]
         stop = beyond[level_out(s, row, beyond, h)]
-        pool = move_marks(s, pool, row, HEAD, HEAD, start, stop)
+        pool = move_marks(s, pool, row, start, start, start, stop)
     s.nodes[x, REFS] = -1
     s.slots[first, LINK] = s.meta[FREE_NODES + h]
     s.meta[FREE_NODES + h] = x

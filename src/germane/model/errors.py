@@ -8,6 +8,7 @@ pickling (their `args` are their constructor's arguments).
 from __future__ import annotations
 
 __all__ = [
+    "BatchError",
     "ConditionError",
     "ConditionNameError",
     "ConditionTypeError",
@@ -111,3 +112,23 @@ def excerpt(text: str, position: int) -> tuple[str, int]:
     after = "…" if right < end else ""
     shown = "".join(c if c.isprintable() else " " for c in text[left:right])
     return f"{before}{shown}{after}", len(before) + position - left
+
+
+class BatchError(GermaneError, ValueError):
+    """Some entries of a batch were refused; all others were taken.
+
+    `errors` lists (position in the batch, id, error); `accepted` counts the rest.
+    """
+
+    def __init__(self, errors: list[tuple[int, object, GermaneError]], accepted: int) -> None:
+        Exception.__init__(self, errors, accepted)
+        self.errors = errors
+        self.accepted = accepted
+
+    def __str__(self) -> str:
+        shown = "\n".join(
+            f"- {profile_id!r} (entry {position}): {error}"
+            for position, profile_id, error in self.errors[:5]
+        )
+        more = f"\n- and {len(self.errors) - 5} more in .errors" if len(self.errors) > 5 else ""
+        return f"{len(self.errors)} refused, {self.accepted} accepted:\n{shown}{more}"

@@ -1,0 +1,40 @@
+"""germane: a context-aware information filter.
+
+Profiles are conditions over message attributes, compared with constants or with a subscriber's
+own context. Contexts change all the time; every message reaches exactly the profiles that match
+it now. Start with ``Filter``.
+"""
+
+from germane.filter import Explanation, Filter, Matches
+from germane.index.policy import Always, Auto, Fixed
+from germane.model import (
+    ConditionError,
+    DuplicateProfile,
+    GermaneError,
+    InvalidValue,
+    TypeMismatch,
+    UnknownAttribute,
+    UnknownContext,
+    UnknownProfile,
+)
+from germane.model.errors import BatchError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Always",
+    "Auto",
+    "BatchError",
+    "ConditionError",
+    "DuplicateProfile",
+    "Explanation",
+    "Filter",
+    "Fixed",
+    "GermaneError",
+    "InvalidValue",
+    "Matches",
+    "TypeMismatch",
+    "UnknownAttribute",
+    "UnknownContext",
+    "UnknownProfile",
+]

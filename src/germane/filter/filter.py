@@ -1,0 +1,372 @@
+"""``Filter``: profiles, contexts and messages in; who gets what, out. The only composer.
+
+    profiles -> language -> rows -> tables of indexes
+    updates  -> context store -> disturbed entries -> escalate
+    message  -> probe -> merge -> postfilter -> profiles; false positives -> deescalate
+
+Every call is validated at the door, and a call that is refused leaves the filter as it was. One
+call at a time: a filter is not safe to change from two threads at once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.context import Contexts, Strings, as_id
+from germane.context.values import column, key, location, type_of_value
+from germane.filter.explain import Explanation, explain_row
+from germane.filter.matches import Matches
+from germane.filter.messages import Messages
+from germane.filter.registry import Registry
+from germane.filter.tables import Tables
+from germane.filter.texts import Texts
+from germane.index.conjunctions import Conjunctions
+from germane.index.policy import as_policy, as_strategy
+from germane.model import InvalidValue, Schema
+
+STRUCTURES = ("blocks", "skiplist")
+
+
+class Filter:
+    """A context-aware information filter.
+
+    >>> f = Filter()
+    >>> f.subscribe("p1", "type = 'talk' AND time < context.last", context="ann")
+    >>> f.update("ann", {"last": 17})
+    >>> f.match({"type": "talk", "time": 16})
+    ['p1']
+    """
+
+    def __init__(
+        self,
+        index: str = "agile",
+        policy: Any = "auto",
+        schema: Mapping[str, str] | None = None,
+        structure: str = "blocks",
+    ) -> None:
+        """Make an empty filter.
+
+        ``index`` is a strategy: "scan", "eager", "partial", "gbu", "agile" or "auto"; ``policy``
+        says when to deescalate: "always", ``Fixed(n)`` or "auto"; ``schema`` declares attribute
+        types and closes the set of names; ``structure`` is "blocks", or "skiplist" for the
+        paper's interval skip lists and hash tables.
+        """
+        if structure not in STRUCTURES:
+            raise InvalidValue(f"structure is 'blocks' or 'skiplist', not {structure!r}")
+        if schema is not None and not isinstance(schema, Mapping):
+            raise InvalidValue(f"schema is a mapping of names to types, not {schema!r:.200}")
+        self._index = as_strategy(index)
+        self._policy = as_policy(policy)
+        self._structure = structure
+        self._schema = Schema(schema)
+        self._strings = Strings()
+        self._wire()
+
+    def _wire(self) -> None:
+        """Put the stages together around the schema and the strings."""
+        self._messages = Messages(self._schema, self._strings)
+        self._contexts = Contexts()
+        self._conjunctions = Conjunctions()
+        self._texts = Texts(self._strings)
+        self._tables = Tables(
+            self._conjunctions,
+            self._contexts,
+            self._texts,
+            self._index,
+            self._policy,
+            self._structure,
+        )
+        self._profiles = Registry(
+            self._schema,
+            self._strings,
+            self._messages,
+            self._contexts,
+            self._conjunctions,
+            self._texts,
+            self._tables,
+            self._follow_strings,
+        )
+        self._epoch = self._strings.epoch
+        self._counts = dict.fromkeys(
+            ("messages", "updates", "candidates", "false_positives", "matches"), 0
+        )
+
+    # profiles --------------------------------------------------------------------------------
+
+    def subscribe(self, profile_id: Any, condition: str, context: Any = None) -> None:
+        """Register a profile; from the next message on it is matched."""
+        self.subscribe_many([profile_id], [condition], [context])
+
+    def subscribe_many(
+        self, ids: Sequence[Any], conditions: Sequence[str], contexts: Sequence[Any] | None = None
+    ) -> None:
+        """Register many profiles; bad ones are reported by ``BatchError`` after the rest."""
+        if isinstance(ids, str) or isinstance(conditions, str):
+            raise InvalidValue("subscribe_many takes sequences of ids and conditions")
+        if contexts is None:
+            contexts = [None] * len(ids)
+        if not len(ids) == len(conditions) == len(contexts):
+            raise InvalidValue(
+                f"subscribe_many got {len(ids)} ids, {len(conditions)} conditions and "
+                f"{len(contexts)} contexts; they must be as many"
+            )
+        self._profiles.add(ids, conditions, contexts)
+
+    def unsubscribe(self, profile_id: Any) -> None:
+        """Remove a profile."""
+        self._profiles.remove(profile_id)
+
+    def __len__(self) -> int:
+        """How many profiles are subscribed."""
+        return len(self._profiles.ids)
+
+    def __contains__(self, profile_id: Any) -> bool:
+        """Whether a profile is subscribed."""
+        return profile_id in self._profiles.ids
+
+    # contexts --------------------------------------------------------------------------------
+
+    def update(self, context: Any, values: Mapping[str, Any]) -> None:
+        """Set attributes of a context, made on first sight; None removes an attribute."""
+        as_id(context, "a context's id")
+        if not isinstance(values, Mapping):
+            raise InvalidValue(f"update takes a mapping of attributes, not {values!r:.200}")
+        draft = self._schema.draft(f"context {context!r}")
+        types = {}
+        for name, value in values.items():
+            self._schema.require(name)
+            types[name] = draft.type_of(name) or type_of_value(name, value)
+            if types[name] is not None:
+                draft.fix(name, types[name])
+        keys = self._keys(values, types)
+        draft.commit()
+        row = self._contexts.ensure([context])
+        self._follow_strings()
+        for name, parts in keys.items():
+            slots = self._contexts.slots_of(name, types[name])
+            for slot, part in zip(slots, parts, strict=False):
+                self._store(row, slot, np.array([part]))
+
+    def _keys(
+        self, values: Mapping[str, Any], types: Mapping[str, str | None]
+    ) -> dict[str, tuple[float, ...]]:
+        """Keys of a context's values, under labels that hold together."""
+        while True:
+            epoch = self._strings.epoch
+            keys: dict[str, tuple[float, ...]] = {}
+            for name, value in values.items():
+                type_ = types[name]
+                if type_ == "location":
+                    keys[name] = location(name, value)
+                elif type_ in ("category", "xml"):
+                    raise InvalidValue(
+                        f"attribute {name!r} is of type {type_}, which is not supported yet"
+                    )
+                else:
+                    keys[name] = (key(name, type_ or "number", value, self._strings, True),)
+            if self._strings.epoch == epoch:
+                return keys
+
+    def update_many(self, contexts: Any, attribute: str, values: Any) -> None:
+        """Set one attribute of many contexts: parallel sequences or arrays, later ones win."""
+        if isinstance(contexts, str) or len(contexts) != len(values):
+            raise InvalidValue(
+                f"update_many got {len(contexts)} contexts and {len(values)} values for "
+                f"{attribute!r}; they must be as many"
+            )
+        if not len(contexts):
+            return
+        if not (isinstance(contexts, np.ndarray) and contexts.dtype.kind in "iu"):
+            contexts = [as_id(context, "a context's id") for context in contexts]
+        draft = self._schema.draft(f"an update of {attribute!r}")
+        self._schema.require(attribute)
+        type_ = draft.type_of(attribute) or _type_of_column(attribute, values)
+        if type_ is not None:
+            draft.fix(attribute, type_)
+        if type_ == "location":
+            pairs = np.array([location(attribute, value) for value in values])
+            columns = [np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])]
+        else:
+            while True:
+                epoch = self._strings.epoch
+                columns = [column(attribute, type_ or "number", values, self._strings, True)]
+                if self._strings.epoch == epoch:
+                    break
+        draft.commit()
+        rows = self._contexts.ensure(contexts)
+        self._follow_strings()
+        for slot, keys in zip(self._contexts.slots_of(attribute, type_), columns, strict=False):
+            self._store(rows, slot, keys)
+
+    def _store(self, rows: NDArray[np.int32], slot: int, keys: NDArray[np.float64]) -> None:
+        disturbed = self._contexts.set(rows, slot, keys)
+        self._counts["updates"] += len(rows)
+        self._tables.count_updates(slot, len(rows))
+        if len(disturbed):
+            self._tables.disturb(disturbed, slot)
+
+    def _follow_strings(self) -> None:
+        """Strings were numbered anew: translate every label that is held anywhere."""
+        if self._epoch == self._strings.epoch:
+            return
+        self._epoch = self._strings.epoch
+        moved = self._strings.moved
+        for name, slots in self._contexts.slots.items():
+            if self._schema.type_of(name) == "string":
+                self._contexts.values[slots[0]] = moved(self._contexts.values[slots[0]])
+        places = self._conjunctions.text_constants()
+        pool = self._conjunctions.pool
+        pool[places] = moved(pool[places])
+        self._strings.settle()
+        self._texts.renumbered()
+        self._tables.rebuild()
+
+    # messages --------------------------------------------------------------------------------
+
+    @property
+    def attributes(self) -> list[str]:
+        """The message attributes that profiles read, in the order of ``match_rows`` vectors."""
+        return self._messages.attributes
+
+    def match(self, message: Mapping[str, Any]) -> list[Any]:
+        """The ids of the profiles that a message reaches now, sorted."""
+        return self._profiles.ids.in_order(self.match_rows(message))
+
+    def match_rows(self, message: Any) -> NDArray[np.int32]:
+        """As ``match``, but the profiles' rows, each once, in no order.
+
+        A float64 vector in the order of ``attributes`` (NaN is NULL) is taken as it is.
+        """
+        if isinstance(message, np.ndarray):
+            if message.dtype != np.float64 or message.shape != (self._messages.n_slots,):
+                raise InvalidValue(
+                    f"a message vector has dtype float64 and shape ({self._messages.n_slots},), "
+                    f"not {message.dtype} and {message.shape}"
+                )
+            vector, raw = message, _NO_TEXTS
+        else:
+            vector, raw = self._messages.read(message), message
+        rows, n_candidates, n_false = self._tables.probe(vector, raw)
+        profiles = self._conjunctions.profile[rows]
+        if self._conjunctions.n_live != len(self._profiles.ids):
+            profiles = np.unique(profiles)
+        counts = self._counts
+        counts["messages"] += 1
+        counts["candidates"] += n_candidates
+        counts["false_positives"] += n_false
+        counts["matches"] += len(profiles)
+        return profiles
+
+    def match_many(self, messages: Any) -> Matches:
+        """Match a batch: dicts, a pyarrow Table or a RecordBatch, in order."""
+        if hasattr(messages, "to_pylist"):
+            messages = messages.to_pylist()
+        if isinstance(messages, Mapping | str) or not isinstance(messages, Iterable):
+            raise InvalidValue("match_many takes a sequence of messages; use match for one")
+        in_order = self._profiles.ids.sort_rows
+        found = [in_order(self.match_rows(message)) for message in list(messages)]
+        offsets = np.concatenate(([0], np.cumsum([len(rows) for rows in found]))).astype(np.int64)
+        profiles = np.concatenate([np.empty(0, np.int32), *found])
+        return Matches(offsets, profiles, self._profiles.ids)
+
+    # for people ------------------------------------------------------------------------------
+
+    def explain(self, profile_id: Any, message: Mapping[str, Any]) -> Explanation:
+        """Why a message reaches a profile now, or which predicate keeps it away."""
+        rows = self._profiles.rows_of(profile_id)
+        vector = self._messages.read(message)
+        context = None
+        parts = []
+        for row in rows:
+            parts.append(
+                explain_row(
+                    row, vector, message, self._conjunctions, self._contexts, self._messages,
+                    self._schema, self._strings, self._texts,
+                )  # fmt: skip
+            )
+            owner = int(self._conjunctions.rows.context[row])
+            context = self._contexts.ids.id_of(owner) if owner >= 0 else None
+        return Explanation(profile_id, context, tuple(parts))
+
+    def stats(self) -> dict[str, Any]:
+        """What the filter holds and has done, and the decisions it has taken."""
+        tables = self._tables
+        indexes = [table.index for table in tables.tables if table.index is not None]
+        counters = [index.counters() for index in indexes]
+        total = {
+            name: sum(counter.get(name, 0) for counter in counters)
+            for name in ("index_updates", "escalations", "blocks_opened")
+        }
+        return {
+            "profiles": len(self),
+            "conjunctions": self._conjunctions.n_live,
+            "contexts": len(self._contexts),
+            **self._counts,
+            **total,
+            "index_updates": total["index_updates"] + tables.deescalations,
+            "deescalations": tables.deescalations,
+            "postfiltered": tables.n_postfiltered,
+            "swept": tables.n_swept,
+            "index": self._index.name,
+            "policy": repr(self._policy),
+            "tables": [table.describe(self._messages.attributes) for table in tables.tables],
+            "bytes": self.nbytes,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays (Python's own ids and strings are not counted)."""
+        parts = (self._contexts, self._conjunctions, self._tables, self._profiles)
+        return sum(part.nbytes for part in parts)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything, indexes included, to one file."""
+        from germane.filter.snapshot import save
+
+        save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Filter":
+        """The filter that ``save`` wrote."""
+        from germane.filter.snapshot import load
+
+        return load(cls, Path(path))
+
+    def __repr__(self) -> str:
+        return (
+            f"Filter({len(self)} profiles, {len(self._contexts)} contexts, "
+            f"index={self._index.name!r})"
+        )
+
+    def _check(self) -> None:
+        """Assert all invariants of all parts."""
+        self._strings._check()
+        self._schema._check()
+        self._conjunctions._check()
+        self._profiles._check()
+        self._tables._check()
+
+
+class _NoTexts(dict[str, Any]):
+    """A message that came as a vector has no texts to look at."""
+
+    def get(self, name: str, default: Any = None) -> Any:  # type: ignore[override]
+        raise InvalidValue(
+            f"a profile looks at the text of {name!r}; pass the message as a mapping"
+        )
+
+
+_NO_TEXTS = _NoTexts()
+
+
+def _type_of_column(name: str, values: Any) -> str | None:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iufbM":
+        return {"b": "boolean", "M": "timestamp"}.get(values.dtype.kind, "number")
+    for value in values:
+        type_ = type_of_value(name, value)
+        if type_ is not None:
+            return type_
+    return None

@@ -1,0 +1,185 @@
+"""A filter in one file: arrays as they are, everything else as JSON; no pickles.
+
+Written beside the target and renamed, so that a reader sees the old file or the new one. Loading
+reads arrays straight into place: indexes are not built again.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.context import Strings
+from germane.filter.table import Table
+from germane.index.blocks import BlockIndex
+from germane.index.conjunctions import Conjunctions
+from germane.index.lists import ListIndex
+from germane.index.policy import Fixed, as_policy
+from germane.model import InvalidValue, Schema
+
+if TYPE_CHECKING:
+    from germane.filter.filter import Filter
+
+FORMAT = "germane-filter-1"
+
+
+def save(f: "Filter", path: Path) -> None:
+    """Write a filter."""
+    arrays: dict[str, NDArray[Any]] = {}
+    meta: dict[str, Any] = {
+        "format": FORMAT,
+        "index": f._index.name,
+        "policy": f._policy.n if isinstance(f._policy, Fixed) else type(f._policy).__name__.lower(),
+        "structure": f._structure,
+        "schema": f._schema.state(),
+        "strings": f._strings.state(),
+        "messages": f._messages.slots,
+        "counts": f._counts,
+        "texts": f._texts.keys,
+        "contexts": {"slots": f._contexts.slots, "version": f._contexts.version},
+    }
+    for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
+        state = ids.state()
+        if "keys" in state:
+            arrays[f"ids_{name}"] = state["keys"]
+        else:
+            meta[f"ids_{name}"] = state["names"]
+    n = f._contexts.ids.n_rows
+    k = f._contexts.n_slots
+    arrays["profile_head"] = f._profiles.head[: f._profiles.ids.n_rows]
+    arrays["context_head"] = f._contexts.head[:n]
+    arrays["values"] = f._contexts.values[:k, :n]
+    arrays["guards"] = f._contexts.guards[:k, :n]
+    for name in ("origin", "scale", "watched"):
+        arrays[name] = getattr(f._contexts, name)[:k]
+    conjunctions = f._conjunctions.state()
+    meta["conjunctions"] = conjunctions.pop("meta")
+    arrays |= {f"conjunctions_{name}": array for name, array in conjunctions.items()}
+    _save_tables(f, arrays, meta)
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    part.replace(path)
+
+
+def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+    tables = f._tables
+    for name in ("state", "table", "outside", "recent_updates"):
+        arrays[f"tables_{name}"] = getattr(tables, name)
+    meta["tables"] = {
+        "list": [
+            {
+                "attributes": table.attributes.tolist(),
+                "required": table.required.tolist(),
+                "n_inside": table.n_inside,
+                "n_waiting": table.n_waiting,
+                "n_expelled": table.n_expelled,
+                "builds": table.builds,
+                "n_points": table.n_points,
+            }
+            for table in tables.tables
+        ],
+        "table_of_shape": tables._table_of_shape,
+        "whole_shape": tables._whole_shape,
+        "n_outside": tables.n_outside,
+        "recent_false": tables.recent_false,
+        "recent_messages": tables.recent_messages,
+        "deescalations": tables.deescalations,
+        "n_postfiltered": tables.n_postfiltered,
+        "n_swept": tables.n_swept,
+    }
+    for number, table in enumerate(tables.tables):
+        arrays[f"table{number}_points"] = table.points
+        if table.index is not None:
+            state = table.index.state()
+            arrays |= {f"table{number}_index_{name}": array for name, array in state.items()}
+
+
+def load(kind: "type[Filter]", path: Path) -> "Filter":
+    """Read a filter."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        meta = json.loads(arrays.pop("meta").tobytes())
+    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise InvalidValue(f"{str(path)!r} is not a saved filter: {error}") from error
+    if meta.get("format") != FORMAT:
+        raise InvalidValue(f"{str(path)!r} has the format {meta.get('format')!r}, not {FORMAT!r}")
+    policy = meta["policy"]
+    f = kind(
+        index=meta["index"],
+        policy=Fixed(policy) if isinstance(policy, int) else as_policy(policy),
+        structure=meta["structure"],
+    )
+    f._schema = Schema.from_state(meta["schema"])
+    f._strings = Strings.from_state(meta["strings"])
+    f._wire()
+    f._messages.slots = {name: tuple(slots) for name, slots in meta["messages"].items()}
+    f._messages.n_slots = sum(len(slots) for slots in f._messages.slots.values())
+    for text in meta["texts"]:
+        f._texts.number(tuple(text))
+    f._counts.update(meta["counts"])
+    for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
+        if f"ids_{name}" in arrays:
+            ids.restore({"keys": arrays[f"ids_{name}"]})
+        else:
+            ids.restore({"names": meta[f"ids_{name}"]})
+    f._profiles.head = arrays["profile_head"]
+    _load_contexts(f, arrays, meta["contexts"])
+    states = {
+        name.removeprefix("conjunctions_"): array
+        for name, array in arrays.items()
+        if name.startswith("conjunctions_")
+    }
+    _replace(f, Conjunctions.from_state(states | {"meta": meta["conjunctions"]}))
+    _load_tables(f, arrays, meta["tables"])
+    return f
+
+
+def _load_contexts(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+    contexts = f._contexts
+    contexts.slots = {name: tuple(slots) for name, slots in meta["slots"].items()}
+    contexts.version = meta["version"]
+    contexts.values, contexts.guards = arrays["values"], arrays["guards"]
+    contexts.n_slots = contexts.values.shape[0]
+    contexts.head = arrays["context_head"]
+    for name in ("origin", "scale", "watched"):
+        setattr(contexts, name, arrays[name])
+
+
+def _replace(f: "Filter", conjunctions: Conjunctions) -> None:
+    f._conjunctions = f._tables.conjunctions = f._profiles.conjunctions = conjunctions
+
+
+def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+    tables = f._tables
+    for name in ("state", "table", "outside", "recent_updates"):
+        setattr(tables, name, arrays[f"tables_{name}"])
+    for name in (
+        "n_outside", "recent_false", "recent_messages", "deescalations", "n_postfiltered",
+        "n_swept",
+    ):  # fmt: skip
+        setattr(tables, name, meta[name])
+    tables._table_of_shape = list(meta["table_of_shape"])
+    tables._whole_shape = list(meta["whole_shape"])
+    for number, about in enumerate(meta["list"]):
+        attributes = tuple(about["attributes"])
+        tables._by_attributes[attributes] = number
+        table = Table(attributes, tables.index_maker(attributes))
+        table.required = np.array(about["required"], np.int32)
+        for name in ("n_inside", "n_waiting", "n_expelled", "builds", "n_points"):
+            setattr(table, name, about[name])
+        table.points = arrays[f"table{number}_points"]
+        prefix = f"table{number}_index_"
+        state = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        if state:
+            index = BlockIndex if f._structure == "blocks" else ListIndex
+            table.index = index.from_state(state)
+        tables.tables.append(table)
+    tables.reserve_buffers()

@@ -1,0 +1,103 @@
+"""A table: the rows whose interval predicates are on the same message attributes, and their index.
+
+New rows wait outside (swept like NOINDEX, so always right) until enough of them are there to be
+worth an insertion, or a build. The table rebuilds its index when that pays: when probes have
+wasted about as much on degraded zones as a build costs, or when the observed selectivities
+choose other slots than those it was packed by.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.index.rowindex import RowIndex, Rows
+
+SETTLE_ROWS = 512
+"""Rows that wait outside before they are worth an index."""
+SAMPLE = 256
+"""Recent messages that selectivities are estimated on."""
+CHECK_EVERY = 4096
+BLOCK_NS = 60.0
+"""What opening a block costs."""
+
+
+class Table:
+    """One index, its rows, and what was observed of it."""
+
+    def __init__(self, attributes: tuple[int, ...], make: Callable[[], RowIndex]) -> None:
+        self.attributes = np.array(attributes, np.int32)
+        self.required: NDArray[np.int32] = self.attributes
+        self._make = make
+        self.index: RowIndex | None = None
+        self.n_inside = 0
+        self.n_waiting = 0
+        self.n_expelled = 0
+        self.builds = 0
+        self.points: NDArray[np.float64] = np.empty((SAMPLE, len(attributes)))
+        self.n_points = 0
+        self._build_ns = 0.0
+        self._opened_at_build = 0
+        self._probes = 0
+        self._fresh_rate = 0.0
+
+    def wants_settling(self) -> bool:
+        """Whether enough rows wait for an index."""
+        return self.n_waiting >= max(SETTLE_ROWS, self.n_inside // 64)
+
+    def wants_build(self) -> bool:
+        """Whether waiting rows are so many that all are packed anew."""
+        return self.index is None or self.n_waiting * 2 > self.n_inside
+
+    def build(self, rows: Rows, lows: Any, highs: Any, whole: Any, awake: Any) -> None:
+        """Pack all rows anew."""
+        start = time.perf_counter_ns()
+        if self.index is None:
+            self.index = self._make()
+        observe = getattr(self.index, "observe", None)
+        if observe is not None and self.n_points:
+            observe(self.points[: min(self.n_points, SAMPLE)])
+        self.index.build(rows, lows, highs, whole, awake)
+        self._build_ns = float(time.perf_counter_ns() - start)
+        self._opened_at_build = getattr(self.index, "opened", 0)
+        self._probes = 0
+        self._fresh_rate = 0.0
+        self.builds += 1
+
+    def observe(self, point: NDArray[np.float64]) -> None:
+        """Remember a message for estimating selectivities."""
+        self.points[self.n_points % SAMPLE] = point
+        self.n_points += 1
+        self._probes += 1
+
+    def describe(self, names: list[str]) -> dict[str, Any]:
+        """What a person would want to know of the table."""
+        about = {} if self.index is None else self.index.describe(names)
+        return {
+            "attributes": [names[slot] for slot in self.attributes.tolist()],
+            "inside": self.n_inside,
+            "waiting": self.n_waiting,
+            "expelled": self.n_expelled,
+            "builds": self.builds,
+            **about,
+        }
+
+    def wants_packing(self) -> bool:
+        """Whether to pack anew: zones are worn, or other slots have become more selective."""
+        opened = getattr(self.index, "opened", None)
+        if opened is None or self._probes < SAMPLE:
+            return False
+        opened -= self._opened_at_build
+        if self._probes == SAMPLE:
+            self._fresh_rate = opened / SAMPLE
+            return self._order_is_stale()
+        wasted = opened - 1.5 * self._fresh_rate * self._probes
+        if wasted * BLOCK_NS > 2.0 * self._build_ns:
+            return True
+        return self._probes % CHECK_EVERY == 0 and self._order_is_stale()
+
+    def _order_is_stale(self) -> bool:
+        stale = getattr(self.index, "order_is_stale", None)
+        return stale is not None and bool(stale(self.points[: min(self.n_points, SAMPLE)]))

@@ -1,0 +1,549 @@
+"""All tables of a filter: which row is where, and what an update or a message does to them.
+
+Row states: FREE, WAITING (swept until its table settles), INSIDE an index, EXPELLED (swept: its
+context changes so often that an index does not help). ``outside`` is the bitmap of rows that are
+swept and awake.
+
+The flow of an update (AGILE Fig. 8, ``update context``): the store's guards have said which
+contexts disturb entries; those entries' new intervals are computed in one pass, carried into the
+indexes as the strategy says, and the guards are laid anew around what the indexes now hold.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.context import Contexts
+from germane.filter.table import Table
+from germane.filter.texts import Texts
+from germane.index.blocks import BlockIndex
+from germane.index.conjunctions import Conjunctions, longer
+from germane.index.lists import ListIndex
+from germane.index.policy import Policy, Strategy
+from germane.index.rowindex import ESCALATE, RowIndex, Rows
+from germane.index.scope import Scopes
+from germane.kernels import conjunctions as rowwise
+from germane.kernels import contexts as kernels
+from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT
+from germane.kernels.lanes import LANES
+
+FREE, WAITING, INSIDE, EXPELLED = 0, 1, 2, 3
+MAX_SLOTS = 8
+MAX_TABLES = 64
+SWEPT_PER_CANDIDATE = 32
+"""Sweeping over a row that fails costs so many times less than testing a false positive."""
+DECAY = 0.98
+SMALL = 4096
+"""Below so many rows ``index='auto'`` sweeps: an index would cost more than it saves."""
+
+
+class Tables:
+    """Rows in tables, tables in step with contexts."""
+
+    def __init__(
+        self,
+        conjunctions: Conjunctions,
+        contexts: Contexts,
+        texts: Texts,
+        strategy: Strategy,
+        policy: Policy,
+        structure: str,
+    ) -> None:
+        self.conjunctions = conjunctions
+        self.contexts = contexts
+        self.texts = texts
+        self.strategy = strategy
+        self.policy = policy
+        self.structure = structure
+        self.tables: list[Table] = []
+        self._by_attributes: dict[tuple[int, ...], int] = {}
+        self._table_of_shape: list[int] = []
+        self._whole_shape: list[bool] = []
+        self.state: NDArray[np.uint8] = np.zeros(16, np.uint8)
+        self.table: NDArray[np.int16] = np.full(16, -1, np.int16)
+        self.outside: NDArray[np.uint64] = np.zeros(1, np.uint64)
+        self.n_outside = 0
+        self.scopes = Scopes() if strategy.partial else None
+        self.recent_updates: NDArray[np.float64] = np.zeros(4)
+        self._n_read = 0
+        self._read_slots: dict[int, list[int]] = {}
+        self.recent_false = 0.0
+        self.recent_messages = 0.0
+        self._countdown = 0
+        self.deescalations = 0
+        self.n_postfiltered = 0
+        self.n_swept = 0
+        self.out: Rows = np.empty(16, np.int32)
+        self.spare: Rows = np.empty(16, np.int32)
+        self.failed: Rows = np.empty(16, np.int32)
+        self.reasons: NDArray[np.int32] = np.empty(16, np.int32)
+
+    # rows come and go ------------------------------------------------------------------------
+
+    def add(self, rows: Rows) -> None:
+        """Take new rows (linked to their contexts): awake or not, waiting outside."""
+        n = self.conjunctions.n_rows
+        self.state = longer(self.state, n)
+        self.table = longer(self.table, n, -1)
+        self.outside = longer(self.outside, -(-n // LANES))
+        self.reserve_buffers()
+        shapes = self.conjunctions.shape[rows]
+        for shape in range(len(self._table_of_shape), len(self.conjunctions.shapes)):
+            self._assign(shape)
+        numbers = np.array(self._table_of_shape, np.int16)[shapes]
+        self.table[rows] = numbers
+        self.state[rows] = WAITING
+        self.n_outside += len(rows)
+        counts = np.bincount(numbers, minlength=len(self.tables))
+        for table, count in zip(self.tables, counts.tolist(), strict=True):
+            table.n_waiting += count
+        self._wake(rows)
+        kernels.shut_guards(
+            rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
+        )
+
+    def reserve_buffers(self) -> None:
+        """Room for every row to be a candidate."""
+        n = self.conjunctions.n_rows
+        for name in ("out", "spare", "failed", "reasons"):
+            if len(getattr(self, name)) < n:
+                setattr(self, name, np.empty(n + n // 8, np.int32))
+
+    def _assign(self, shape: int) -> None:
+        """Choose the table of a shape, and watch the context slots that it reads."""
+        forms = self.conjunctions.shapes[shape].forms
+        wakes = self.conjunctions.shapes[shape].wakes
+        for operation, first, second in wakes:
+            if operation == rowwise.CONTEXT:
+                self._watch(first)
+            elif operation == rowwise.CONTEXT_TEXT:
+                self._watch(second)
+        if self.strategy.indexed:
+            for form in forms:
+                if form.flags & LOW_CONTEXT:
+                    self._watch(form.low_context)
+                if form.flags & HIGH_CONTEXT:
+                    self._watch(form.high_context)
+        attributes = tuple(sorted(form.attribute for form in forms))
+        whole = not self.conjunctions.shapes[shape].program
+        if len(attributes) > MAX_SLOTS or (
+            attributes not in self._by_attributes and len(self.tables) >= MAX_TABLES
+        ):
+            ranked = sorted(forms, key=_narrowness)
+            keep = MAX_SLOTS if len(self.tables) < MAX_TABLES else 1
+            attributes = tuple(sorted(form.attribute for form in ranked[:keep]))
+            whole = whole and len(forms) <= keep
+        number = self._by_attributes.get(attributes)
+        if number is None:
+            number = self._by_attributes[attributes] = len(self.tables)
+            self.tables.append(Table(attributes, self.index_maker(attributes)))
+        table = self.tables[number]
+        nullable = {f.attribute for f in forms if f.flags & rowwise.ONLY_NULL}
+        required = set(table.required.tolist()) - nullable
+        table.required = np.array(sorted(required), np.int32)
+        reads_context = any(f.flags & (LOW_CONTEXT | HIGH_CONTEXT) for f in forms)
+        self._table_of_shape.append(number)
+        self._whole_shape.append(whole and not (self.strategy.partial and reads_context))
+
+    def _watch(self, slot: int) -> None:
+        if not self.contexts.watched[slot]:
+            self.contexts.watched[slot] = True
+            self.contexts.fit_grid(slot)
+
+    def index_maker(self, attributes: tuple[int, ...]) -> Callable[[], RowIndex]:
+        """What makes an empty index over some message slots."""
+        kind = BlockIndex if self.structure == "blocks" else ListIndex
+        return lambda: kind(np.array(attributes, np.int32), self.conjunctions.n_rows)
+
+    def remove(self, rows: Rows) -> None:
+        """Take rows out of their tables."""
+        states = self.state[rows]
+        for number, table in enumerate(self.tables):
+            mine = self.table[rows] == number
+            inside = rows[mine & (states == INSIDE)]
+            if len(inside):
+                assert table.index is not None
+                table.index.remove(inside)
+                table.n_inside -= len(inside)
+            table.n_waiting -= int((mine & (states == WAITING)).sum())
+            table.n_expelled -= int((mine & (states == EXPELLED)).sum())
+        rowwise.set_bits(rows, np.zeros(len(rows), np.bool_), self.outside)
+        self.n_outside -= int((states != INSIDE).sum())
+        self.state[rows] = FREE
+        self.table[rows] = -1
+
+    # contexts change -------------------------------------------------------------------------
+
+    def count_updates(self, slot: int, n: int) -> None:
+        """Remember how often a context slot changes."""
+        if slot >= len(self.recent_updates):
+            self.recent_updates = longer(self.recent_updates, self.contexts.n_slots)
+        self.recent_updates[slot] += n
+
+    def disturb(self, contexts: Rows, slot: int) -> None:
+        """Carry changed context values into what was derived from them."""
+        conjunctions, store = self.conjunctions, self.contexts
+        rows_view, shapes = conjunctions.rows, conjunctions.columns
+        n, n_rows = kernels.count_entries(contexts, slot, store.head, rows_view, shapes)
+        rows, forms = np.empty(n, np.int32), np.empty(n, np.int32)
+        lows, highs = np.empty(n), np.empty(n)
+        sleepers = np.empty(n_rows, np.int32)
+        n_sleepers = kernels.entries_of(
+            contexts, slot, store.head, rows_view, shapes, store.values,
+            rows, forms, lows, highs, sleepers,
+        )  # fmt: skip
+        if n_sleepers:
+            self._wake(sleepers[:n_sleepers])
+        room_lows, room_highs = np.full(n, -np.inf), np.full(n, np.inf)
+        attributes = shapes.attribute[forms]
+        for number in range(len(self.tables)) if self.strategy.indexed else ():
+            self._revise(number, rows, attributes, lows, highs, room_lows, room_highs)
+        kernels.set_guards(contexts, store.guards[slot], kernels.MINIMUM, kernels.MAXIMUM)
+        kernels.narrow_guards(
+            rows, forms, room_lows, room_highs, slot, rows_view, shapes,
+            store.guards[slot], store.origin[slot], store.scale[slot],
+        )  # fmt: skip
+        if n_sleepers:
+            shut = rows_view.context[sleepers[:n_sleepers]]
+            kernels.set_guards(shut, store.guards[slot], *kernels.SHUT)
+
+    def _revise(
+        self,
+        number: int,
+        rows: Rows,
+        attributes: NDArray[np.int32],
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
+        room_lows: NDArray[np.float64],
+        room_highs: NDArray[np.float64],
+    ) -> None:
+        """Carry entries into one table's index, and ask it how far they may move now."""
+        table = self.tables[number]
+        if table.index is None or not table.n_inside:
+            return
+        slot_of = self._slot_of(table)
+        slots = slot_of[attributes]
+        mine = (self.table[rows] == number) & (self.state[rows] == INSIDE) & (slots >= 0)
+        if not mine.any():
+            return
+        rows, slots = rows[mine], slots[mine]
+        lows, highs = lows[mine], highs[mine]
+        if self.scopes is not None:
+            if self.scopes.due(number, table.n_inside):
+                self._build(number, table)
+                room_lows[mine], room_highs[mine] = table.index.extent(rows, slots)
+                return
+            lows, highs = self.scopes.clip(number, slots, lows, highs)
+        expelled = table.index.revise(
+            rows, slots, lows, highs, self.strategy.mode, self._rates(table)
+        )
+        if len(expelled):
+            self._leave(table, expelled)
+        room_lows[mine], room_highs[mine] = table.index.extent(rows, slots)
+
+    def _rates(self, table: Table) -> NDArray[np.float64]:
+        """Updates of an entry per message, lately, for each slot of a table's index."""
+        rates = np.zeros(len(table.attributes))
+        if self.strategy.name in ("agile", "auto"):
+            total = self.recent_updates / max(self.recent_messages, 1.0)
+            per_entry = total / max(len(self.contexts), 1)
+            for slot, attribute in enumerate(table.attributes.tolist()):
+                bounds = [s for s in self._reads.get(attribute, ()) if s < len(per_entry)]
+                rates[slot] = per_entry[bounds].max(initial=0.0)
+        return rates
+
+    @property
+    def _reads(self) -> dict[int, list[int]]:
+        """Message slot -> context slots that bound it."""
+        shapes = self.conjunctions.shapes
+        while self._n_read < len(shapes):
+            for form in shapes[self._n_read].forms:
+                known = self._read_slots.setdefault(form.attribute, [])
+                for flag, slot in (
+                    (LOW_CONTEXT, form.low_context),
+                    (HIGH_CONTEXT, form.high_context),
+                ):
+                    if form.flags & flag and slot not in known:
+                        known.append(slot)
+            self._n_read += 1
+        return self._read_slots
+
+    def _leave(self, table: Table, rows: Rows) -> None:
+        """Rows that an index has put out are swept from now on."""
+        self.state[rows] = EXPELLED
+        table.n_inside -= len(rows)
+        table.n_expelled += len(rows)
+        self.n_outside += len(rows)
+        rowwise.set_bits(rows, self.conjunctions.awake[rows] == 1, self.outside)
+
+    def _wake(self, rows: Rows) -> None:
+        """Evaluate context-only predicates of rows, and show the outcome to the indexes."""
+        before = self.conjunctions.awake[rows].copy()
+        view, shapes = self.conjunctions.rows, self.conjunctions.columns
+        waiting, wanted = np.empty(len(rows), np.int32), rows
+        while len(wanted):
+            n = rowwise.evaluate_awake(
+                wanted, view, shapes, self.contexts.values, self.texts.view, waiting
+            )
+            wanted = waiting[:n].copy()
+            if n:
+                self.texts.answer({})
+        awake = self.conjunctions.awake[rows] == 1
+        outside = self.state[rows] != INSIDE
+        rowwise.set_bits(rows[outside], awake[outside], self.outside)
+        flipped = (before != awake) & ~outside
+        if flipped.any():
+            for number in np.unique(self.table[rows[flipped]]).tolist():
+                mine = flipped & (self.table[rows] == number)
+                index = self.tables[number].index
+                assert index is not None
+                index.set_awake(rows[mine], awake[mine])
+
+    # messages --------------------------------------------------------------------------------
+
+    def probe(self, message: NDArray[np.float64], raw: Any) -> tuple[Rows, int, int]:
+        """Rows that match a message; the candidates and the false positives it took."""
+        self.recent_messages = self.recent_messages * DECAY + 1.0
+        self.recent_updates *= DECAY
+        self.texts.forget()
+        out = self.out
+        n_found, n_candidates, n_false = 0, 0, 0
+        every = 0
+        if self.strategy.mode == ESCALATE and self.strategy.indexed:
+            every = self.policy.interval(float(self.recent_updates.sum()), self.recent_false)
+        for number, table in enumerate(self.tables):
+            if self.strategy.indexed:
+                self._maintain(number, table)
+            if not table.n_inside:
+                continue
+            required = message[table.required]
+            if (required != required).any():
+                continue
+            point = message[table.attributes]
+            table.observe(point)
+            free = out[n_found:]
+            assert table.index is not None
+            n_certain, top = table.index.probe(point, free)
+            candidates = free[top:]
+            n_found += n_certain
+            n_candidates += n_certain + len(candidates)
+            if len(candidates):
+                n_found, n_failed = self._postfilter(candidates, message, raw, out, n_found)
+                n_false += n_failed
+                if n_failed and every:
+                    self._deescalate(number, n_failed, every)
+        if self.n_outside:
+            n_found, swept = self._sweep(message, raw, out, n_found, every)
+            n_candidates += swept
+        self.recent_false = self.recent_false * DECAY + n_false
+        return out[:n_found], n_candidates, n_false
+
+    def _postfilter(
+        self, candidates: Rows, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int
+    ) -> tuple[int, int]:
+        """Test candidates exactly; survivors go to ``out`` from ``n_found`` on."""
+        pending = self.spare[: len(candidates)]
+        pending[:] = candidates
+        view, shapes = self.conjunctions.rows, self.conjunctions.columns
+        self.n_postfiltered += len(pending)
+        n_failed = 0
+        while len(pending):
+            passed, failed, waiting = rowwise.postfilter(
+                pending, message, view, shapes, self.contexts.values, self.texts.view,
+                out[n_found:], self.failed[n_failed:], self.reasons[n_failed:],
+            )  # fmt: skip
+            n_found += passed
+            n_failed += failed
+            pending = pending[:waiting]
+            if waiting:
+                self.texts.answer(raw)
+        return n_found, n_failed
+
+    def _sweep(
+        self, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int, every: int
+    ) -> tuple[int, int]:
+        """Test the rows that no index holds."""
+        sample = self.failed[:64]
+        n_words = -(-self.conjunctions.n_rows // LANES)
+        n_expelled = sum(table.n_expelled for table in self.tables)
+        passed, n_waiting, n_failed, n_sampled = rowwise.sweep(
+            self.outside[:n_words], message, self.conjunctions.rows, self.conjunctions.columns,
+            self.contexts.values, self.texts.view,
+            every * SWEPT_PER_CANDIDATE if n_expelled else 0,
+            out[n_found:], self.spare, sample,
+        )  # fmt: skip
+        n_found += passed
+        swept = passed + n_waiting + n_failed
+        self.n_swept += swept
+        if n_sampled:
+            rows = np.unique(sample[:n_sampled])
+            self._readmit(rows[self.state[rows] == EXPELLED])
+        if n_waiting:
+            self.texts.answer(raw)
+            waiting = self.spare[:n_waiting].copy()
+            n_found, _ = self._postfilter(waiting, message, raw, out, n_found)
+        return n_found, swept
+
+    # adaptation ------------------------------------------------------------------------------
+
+    def _maintain(self, number: int, table: Table) -> None:
+        """Settle waiting rows, and pack anew when that pays."""
+        if table.n_waiting and table.wants_settling() and self._worth_indexing():
+            self._settle(number, table)
+        elif table.n_inside and table.wants_packing():
+            self._build(number, table)
+
+    def _worth_indexing(self) -> bool:
+        return self.strategy.name != "auto" or self.conjunctions.n_live >= SMALL
+
+    def _settle(self, number: int, table: Table) -> None:
+        if not len(table.attributes):
+            return
+        if table.wants_build():
+            self._build(number, table)
+            return
+        rows = np.flatnonzero((self.table == number) & (self.state == WAITING)).astype(np.int32)
+        self._insert(number, table, rows)
+        table.n_waiting -= len(rows)
+
+    def _build(self, number: int, table: Table) -> None:
+        rows = np.flatnonzero((self.table == number) & (self.state != FREE)).astype(np.int32)
+        if self.scopes is not None:
+            self.scopes.choose(number, *self._intervals(table, rows))
+        lows, highs = self._scoped_intervals(number, table, rows)
+        table.build(rows, lows, highs, self._whole(rows), self.conjunctions.awake[rows] == 1)
+        self.state[rows] = INSIDE
+        table.n_inside, table.n_waiting, table.n_expelled = len(rows), 0, 0
+        self._enter(rows)
+
+    def _insert(self, number: int, table: Table, rows: Rows) -> None:
+        assert table.index is not None
+        lows, highs = self._scoped_intervals(number, table, rows)
+        awake = self.conjunctions.awake[rows] == 1
+        table.index.insert(rows, lows, highs, self._whole(rows), awake)
+        self.state[rows] = INSIDE
+        table.n_inside += len(rows)
+        self._enter(rows)
+
+    def _enter(self, rows: Rows) -> None:
+        """Rows are in an index now: not swept, and any change of their contexts matters."""
+        rowwise.set_bits(rows, np.zeros(len(rows), np.bool_), self.outside)
+        self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
+        kernels.shut_guards(
+            rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
+        )
+
+    def _deescalate(self, number: int, n_failed: int, every: int) -> None:
+        """AGILE Fig. 8, lines 5-7: one false positive in ``every`` has its row made exact."""
+        caused = self.reasons[:n_failed] >= 0
+        n = int(caused.sum())
+        first = self._countdown
+        self._countdown = (first - n) % every
+        if first >= n:
+            return
+        table = self.tables[number]
+        assert table.index is not None
+        rows = self.failed[:n_failed][caused][first::every].copy()
+        lows, highs = self._scoped_intervals(number, table, rows)
+        table.index.deescalate(rows, lows, highs, self._whole(rows))
+        self.deescalations += len(rows)
+        kernels.shut_guards(
+            rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
+        )
+
+    def _readmit(self, rows: Rows) -> None:
+        """Take expelled rows back into their indexes."""
+        for number in np.unique(self.table[rows]).tolist():
+            table = self.tables[number]
+            mine = rows[self.table[rows] == number]
+            self._insert(number, table, mine)
+            table.n_expelled -= len(mine)
+            self.deescalations += len(mine)
+
+    def rebuild(self) -> None:
+        """Make every index anew: the keys of strings have changed."""
+        for number, table in enumerate(self.tables):
+            table.n_points = 0
+            if table.index is not None and table.n_inside:
+                self._build(number, table)
+
+    # small things ----------------------------------------------------------------------------
+
+    def _slot_of(self, table: Table) -> NDArray[np.int32]:
+        attributes = self.conjunctions.columns.attribute
+        n = int(max(attributes.max(initial=0), table.attributes.max(initial=0))) + 1
+        slot_of = np.full(n, -1, np.int32)
+        slot_of[table.attributes] = np.arange(len(table.attributes))
+        return slot_of
+
+    def _intervals(self, table: Table, rows: Rows) -> tuple[Any, Any]:
+        lows = np.empty((len(rows), len(table.attributes)))
+        highs = np.empty_like(lows)
+        rowwise.intervals(
+            rows, self._slot_of(table), self.conjunctions.rows, self.conjunctions.columns,
+            self.contexts.values, lows, highs,
+        )  # fmt: skip
+        return lows, highs
+
+    def _scoped_intervals(self, number: int, table: Table, rows: Rows) -> tuple[Any, Any]:
+        lows, highs = self._intervals(table, rows)
+        if self.scopes is not None:
+            for slot in range(lows.shape[1]):
+                bound = self._context_bound(rows, table, slot)
+                lows[bound, slot], highs[bound, slot] = self.scopes.clip(
+                    number, np.full(int(bound.sum()), slot), lows[bound, slot], highs[bound, slot]
+                )
+        return lows, highs
+
+    def _context_bound(self, rows: Rows, table: Table, slot: int) -> NDArray[np.bool_]:
+        """Which rows' predicate in a slot reads the context."""
+        shapes = self.conjunctions.shapes
+        reads = np.array(
+            [
+                any(
+                    form.attribute == table.attributes[slot]
+                    and form.flags & (LOW_CONTEXT | HIGH_CONTEXT)
+                    for form in shape.forms
+                )
+                for shape in shapes
+            ]
+        )
+        bound: NDArray[np.bool_] = reads[self.conjunctions.shape[rows]]
+        return bound
+
+    def _whole(self, rows: Rows) -> NDArray[np.bool_]:
+        whole: NDArray[np.bool_] = np.array(self._whole_shape)[self.conjunctions.shape[rows]]
+        return whole
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arrays, indexes included."""
+        own = (self.state, self.table, self.outside, self.out, self.spare, self.failed)
+        indexes = sum(t.index.nbytes + t.points.nbytes for t in self.tables if t.index is not None)
+        return sum(array.nbytes for array in own) + self.reasons.nbytes + indexes
+
+    def _check(self) -> None:
+        live = self.conjunctions.live()
+        assert (self.state[live] != FREE).all()
+        assert int((self.state != FREE).sum()) == len(live)
+        outside = live[self.state[live] != INSIDE]
+        assert len(outside) == self.n_outside
+        expected = np.zeros_like(self.outside)
+        rowwise.set_bits(outside, self.conjunctions.awake[outside] == 1, expected)
+        assert (expected == self.outside).all()
+        for number, table in enumerate(self.tables):
+            mine = live[self.table[live] == number]
+            assert table.n_waiting == int((self.state[mine] == WAITING).sum())
+            assert table.n_expelled == int((self.state[mine] == EXPELLED).sum())
+            inside = mine[self.state[mine] == INSIDE]
+            assert table.n_inside == len(inside)
+            if table.index is not None and len(inside):
+                table.index._check(inside, *self._scoped_intervals(number, table, inside))
+
+
+def _narrowness(form: Any) -> tuple[bool, bool]:
+    """Sort key that puts predicates with two bounds first."""
+    return (bool(form.flags & rowwise.ONLY_NULL), form.flags == 0)
+

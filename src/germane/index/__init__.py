@@ -1,0 +1,1 @@
+"""Indexes behind two contracts: one attribute (``contract``) and whole rows (``rowindex``)."""

@@ -1,0 +1,291 @@
+"""The benchmarks' own ground: workloads as stated, peers that agree, a page from raw lines."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from benchmarks import record, workloads
+from benchmarks.workloads import ATTRIBUTES, SELECTIVITIES, Events, quantise, rq, table2
+
+# Workloads ---------------------------------------------------------------------------------------
+
+
+def test_rq_has_the_stated_selectivities() -> None:
+    work = rq(20_000, seed=3)
+    messages = work.messages(300)
+    for column, wanted in zip(work.order, SELECTIVITIES, strict=True):
+        values = messages[:, column][:, None]
+        inside = (work.lows[column] <= values) & (values <= work.highs[column])
+        assert inside.mean() == pytest.approx(wanted, rel=0.15)
+
+
+@pytest.mark.parametrize("n_profiles", [20_000, 80_000])
+def test_rq_with_a_fixed_number_of_matches(n_profiles: int) -> None:
+    work = rq(n_profiles, seed=5, n_matches=140)
+    found = [
+        ((work.lows <= m[:, None]) & (m[:, None] <= work.highs)).all(axis=0).sum()
+        for m in work.messages(150)
+    ]
+    assert np.mean(found) == pytest.approx(140, rel=0.25)
+
+
+def test_texts_say_exactly_what_the_arrays_say() -> None:
+    work = rq(300, seed=2)
+    for row, text in enumerate(work.conditions()):
+        parts = text.replace(" BETWEEN ", " ").split(" AND ")
+        for low_part, high in zip(parts[0::2], parts[1::2], strict=True):
+            name, low = low_part.split()
+            column = ATTRIBUTES.index(name)
+            assert float(low) == work.lows[column, row]
+            assert float(high) == work.highs[column, row]
+
+
+def test_texts_can_be_made_in_pieces() -> None:
+    work = rq(500, seed=2)
+    whole = work.conditions()
+    assert work.conditions(0, 200) + work.conditions(200) == whole
+    assert work.conditions(490, 495) == whole[490:495]
+
+
+def test_three_relevant_digits() -> None:
+    values = np.array([[0.0, 0.12345, 1.2345], [12.345, 123.45, 9996.0]])
+    assert quantise(values).tolist() == [[0.0, 0.123, 1.23], [12.3, 123.0, 10000.0]]
+
+
+def test_table2_follows_the_papers_parameters() -> None:
+    work = table2(20_000, seed=4)
+    assert work.context_bound.mean() == pytest.approx(0.9, abs=0.01)
+    messages = work.messages(200)
+    around = work.epsilons[work.epsilon_class].T
+    for column, wanted in zip(work.order, SELECTIVITIES, strict=True):
+        distance = np.abs(work.centres[column] - messages[:, column][:, None])
+        assert (distance <= around[column]).mean() == pytest.approx(wanted, rel=0.2)
+    texts = work.conditions()
+    assert sum("context." in text for text in texts) == work.context_bound.sum()
+
+
+@pytest.mark.parametrize("upd_att", [0, 25, 100])
+def test_updates_fall_where_they_should(upd_att: int) -> None:
+    work = table2(1_000, seed=1)
+    events = Events(work, [(0, 10_000)], upd_att=upd_att, delta_u=150, seed=1)
+    steps = events.take(20)
+    indexed = {ATTRIBUTES[column] for column in work.order[:2]}
+    counts = dict.fromkeys(ATTRIBUTES, 0)
+    for updates, _ in steps:
+        for attribute, contexts, values in updates:
+            counts[attribute] += len(contexts)
+            assert contexts.min() >= 0
+            assert contexts.max() < work.n_profiles
+            assert (values >= 0).all()
+            assert (values <= workloads.DOMAIN).all()
+            assert (quantise(values) == values).all()
+    total = sum(counts.values())
+    assert total == 20 * 1_000  # UP = 10,000: one update a profile and message
+    share = sum(counts[name] for name in indexed) / total
+    assert share == pytest.approx(upd_att / 100, abs=0.02)
+
+
+def test_an_event_sequence_can_be_replayed() -> None:
+    work = table2(500, seed=1)
+    replays = [Events(work, [(30, 1), (0, 5_000)], seed=9) for _ in range(2)]
+    first = [step for _ in range(40) for step in replays[0].take(1)]
+    second = replays[1].take(25) + replays[1].take(15)
+    for (updates, message), (again, same) in zip(first, second, strict=True):
+        assert (message == same).all()
+        assert [u[0] for u in updates] == [u[0] for u in again]
+        for (_, contexts, values), (_, contexts2, values2) in zip(updates, again, strict=True):
+            assert (contexts == contexts2).all()
+            assert (values == values2).all()
+    values = work.centres.copy()
+    for updates, _ in first:
+        for attribute, contexts, new in updates:
+            for context, value in zip(contexts, new, strict=True):
+                column = ATTRIBUTES.index(attribute)
+                assert abs(values[column, context] - value) <= 150 + 5  # five: half a digit
+                values[column, context] = value
+    assert (values == replays[0].values).all()
+
+
+def test_rates_with_fractions_carry_over() -> None:
+    work = table2(1_500, seed=1)
+    events = Events(work, [(0, 1)], seed=1)  # 0.15 updates a message
+    counts = [events.updates_before_next() for _ in range(1_000)]
+    assert sum(counts) == pytest.approx(150, abs=1)
+
+
+# Peers -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def static_work() -> workloads.Ranges:
+    return rq(3_000, seed=8)
+
+
+def expected(work: workloads.Ranges, message: np.ndarray) -> np.ndarray:
+    column = message[:, None]
+    return np.flatnonzero(((work.lows <= column) & (column <= work.highs)).all(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("ColumnScan", "numba"),
+        ("TwoColumnScan", "numba"),
+        ("RowScan", "numba"),
+        ("SortedNumpy", "numpy"),
+        ("RTree", "rtree"),
+        ("DuckDB", "duckdb"),
+    ],
+)
+def test_peers_agree(name: str, module: str, static_work: workloads.Ranges) -> None:
+    pytest.importorskip(module)
+    from benchmarks import peers
+
+    peer = getattr(peers, name)(static_work)
+    messages = static_work.messages(60)
+    # Bounds are closed: a message right on the bounds of a profile must find it.
+    messages[0] = static_work.lows[:, 17]
+    messages[1] = static_work.highs[:, 23]
+    wanted = [expected(static_work, message) for message in messages]
+    assert 17 in wanted[0]
+    assert 23 in wanted[1]
+    for message, rows in zip(messages, wanted, strict=True):
+        assert peer.match(message).tolist() == rows.tolist()
+    for rows, found in zip(wanted, peer.match_batch(messages), strict=True):
+        assert found.tolist() == rows.tolist()
+    peer.close()
+
+
+def test_digests_ignore_order_and_see_differences() -> None:
+    assert record.digest([3, 1, 2]) == record.digest(np.array([1, 2, 3]))
+    assert record.digest([1, 2]) != record.digest([1, 3])
+    assert record.digest([]) != record.digest([0])
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def tiny_parameters() -> dict:
+    from benchmarks.agile.experiments import load_parameters
+
+    parameters = load_parameters()
+    parameters["budget"] |= {
+        "warm_up_messages": 5,
+        "warm_up_seconds": 0.01,
+        "cell_seconds": 0.01,
+        "least_seconds": 0.01,
+        "rounds": 2,
+    }
+    parameters["burst"] |= {"phases": [[20, 1], [20, 1_000], [20, 1]], "batch": 10}
+    parameters["skiplist"]["least_profiles"] = 1_000
+    return parameters
+
+
+def raw_lines(parameters: dict) -> dict[str, list[dict]]:
+    """A run as it might have been observed, for the page step alone."""
+    from benchmarks.agile.experiments import points
+
+    head = record.stamp({}) | {"scale": 0.01, "profiles": 5_000, "seed": 1, "structure": "blocks"}
+    counters = {"index_updates": 5, "postfiltered": 70, "escalations": 2, "deescalations": 1}
+    steady = [
+        head
+        | {"strategy": strategy, "up": point.up, "upd_att": point.upd_att, "policy": point.policy}
+        | {"delta_u": point.delta_u, "shown_in": point.shown_in, "answers_agree": True}
+        | {"chunks": [[10, 50, 0.01 * (k + 1)], [12, 50, 0.011]], "counters": counters}
+        for point in points(parameters)
+        for k, strategy in enumerate(parameters["strategies"])
+    ]
+    entries = [(name, None) for name in ("NOINDEX", "EAGER", "GBU")]
+    entries += [("AGILE", policy) for policy in parameters["burst"]["policies"]]
+    burst = [
+        head
+        | {"strategy": strategy, "policy": policy, "phases": parameters["burst"]["phases"]}
+        | {"chunks": [[10, 5, 0.001 * (k + 1)]] * 6, "counters": counters, "complete": True}
+        | {"answers_agree": True}
+        for k, (strategy, policy) in enumerate(entries)
+    ]
+    return {"steady": steady, "burst": burst, "skiplist": steady[:20]}
+
+
+def test_the_page_needs_only_raw_results(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.agile.page import page
+
+    parameters = tiny_parameters()
+    (tmp_path / "raw").mkdir()
+    for name, lines in raw_lines(parameters).items():
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / "raw" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    text = page(tmp_path, parameters=parameters).read_text(encoding="utf-8")
+    for wanted in ("Table 3", "Table 4", "Table 5", "Table 6", "Figure 11", "Figure 15"):
+        assert wanted in text
+    assert "no data" not in text
+    for number in range(11, 16):
+        for ending in ("png", "svg"):
+            assert (tmp_path / f"figure{number}.{ending}").stat().st_size > 1_000
+
+
+def test_the_page_says_when_answers_differ(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.agile.page import page
+
+    parameters = tiny_parameters()
+    lines = raw_lines(parameters)["steady"]
+    lines[3]["answers_agree"] = False
+    (tmp_path / "raw").mkdir()
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "raw" / "steady.jsonl").write_text(body, encoding="utf-8")
+    assert "answers of the strategies differed" in page(tmp_path, parameters).read_text("utf-8")
+
+
+def test_every_claim_of_the_paper_has_a_check() -> None:
+    from benchmarks.agile.claims import CHECKS
+    from benchmarks.agile.page import ABOUT, load_paper
+
+    assert set(load_paper()["claims"]) == set(CHECKS)
+    assert {claim for claims in ABOUT.values() for claim in claims} == set(CHECKS)
+
+
+# germane on the workloads ------------------------------------------------------------------------
+
+
+def test_strategies_answer_table2_as_defined() -> None:
+    germane = pytest.importorskip("germane")
+    if not hasattr(germane, "Filter"):
+        pytest.skip("the engine is not there")
+    from benchmarks import engine
+
+    work = table2(1_200, seed=6)
+    for index in ("scan", "eager", "gbu", "agile"):
+        f = engine.contextual_filter(work, **engine.options(index))
+        events = Events(work, [(0, 3_000)], seed=2)
+        for _ in range(25):
+            steps = engine.prepared(f, events.take(1))
+            message = work.messages(1024, seed=2 * 1_000_003)[events.n_messages - 1]
+            _, (rows,) = engine.play(f, steps)
+            assert sorted(rows) == work.matches(events.values, message).tolist()
+
+
+@pytest.mark.slow
+def test_a_tiny_run_of_the_experiments(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    germane = pytest.importorskip("germane")
+    if not hasattr(germane, "Filter"):
+        pytest.skip("the engine is not there")
+    from benchmarks.agile import page, run
+    from benchmarks.agile.observations import load
+
+    parameters = tiny_parameters()
+    for name, values in (("up", [1, 1_000]), ("upd_att", [25, 100]), ("delta_u", [150, 2_500])):
+        parameters["experiments"][f"vary_{name}"]["values"] = values
+    run(0.002, tmp_path, 1, None, parameters=parameters)
+    seen = load(tmp_path)
+    assert not seen.disagreements()
+    assert all(cell.n_messages > 0 for cell in seen.steady + seen.burst + seen.skiplist)
+    before = (tmp_path / "index.md").read_text(encoding="utf-8")
+    page(tmp_path, parameters=parameters)
+    assert (tmp_path / "index.md").read_text(encoding="utf-8") == before
