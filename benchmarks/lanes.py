@@ -24,6 +24,7 @@ COUNTERS = (
     "deescalations",
     "candidates",
     "postfiltered",
+    "swept",
     "false_positives",
     "matches",
 )

@@ -1,20 +1,24 @@
 """Peers on RQ: what a user could build today without germane, each as well as we know how.
 
-A peer is built from `workloads.Ranges` and answers one message at a time with the sorted rows
-of the profiles that match, one thread each. `match_batch` is there for peers that are better in
-batches. All see the attributes in selectivity order, which is given to them. Every peer must
-give the same answers; `tests/test_benchmarks.py` compares them.
+A peer is built from `workloads.Ranges` and answers one message at a time with the rows of the
+profiles that match, one thread each. `find` is what is timed, rows in any order, as germane's
+`match_rows`; `match` sorts them. `find_batch` is there for peers that are better in batches. All
+see the attributes in selectivity order, which is given to them. Every peer must give the same
+answers; `tests/test_benchmarks.py` compares them.
+
+`ContextScan` is the peer for Table 2: NOINDEX written plainly. A claim that an index beats a scan
+is worth as much as the scan, so `updates` and `agile` hold germane's own scan against it.
 """
 
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 
-from .workloads import DOMAIN, N_ATTRIBUTES, Ranges
+from .workloads import ATTRIBUTES, DOMAIN, N_ATTRIBUTES, Contextual, Ranges
 
 BLOCK_ROWS = 32_768  # the mask of a block stays in the first-level cache
 
@@ -34,13 +38,26 @@ class Peer:
     def _build(self, work: Ranges) -> None:
         raise NotImplementedError
 
-    def match(self, message: np.ndarray) -> np.ndarray:
-        """Sorted rows of the profiles that match."""
+    def find(self, message: np.ndarray) -> np.ndarray:
+        """Rows of the profiles that match, in any order."""
         raise NotImplementedError
 
+    def match(self, message: np.ndarray) -> np.ndarray:
+        """Rows of the profiles that match, sorted."""
+        return np.sort(self.find(message))
+
+    def find_batch(self, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Answers to many messages: message numbers and rows, in any order."""
+        found = [self.find(message) for message in messages]
+        numbers = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        return numbers, np.concatenate(found)
+
     def match_batch(self, messages: np.ndarray) -> list[np.ndarray]:
-        """Answers to many messages, in their order."""
-        return [self.match(message) for message in messages]
+        """Answers to many messages, in their order, sorted."""
+        numbers, rows = self.find_batch(messages)
+        rows = rows[np.lexsort((rows, numbers))]
+        ends = np.cumsum(np.bincount(numbers, minlength=len(messages)))
+        return np.split(rows, ends[:-1])
 
     def close(self) -> None:
         """Let go of what the peer holds."""
@@ -110,7 +127,7 @@ class ColumnScan(Peer):
         self._chosen = np.empty(block + 1, dtype=np.int64)
         self._out = np.empty(work.n_profiles, dtype=np.int64)
 
-    def match(self, message: np.ndarray) -> np.ndarray:
+    def find(self, message: np.ndarray) -> np.ndarray:
         n = _scan_columns(
             message[self._order],
             self._lows,
@@ -156,7 +173,7 @@ class RowScan(Peer):
         self._rows = np.ascontiguousarray(bounds.transpose(1, 0, 2))
         self._out = np.empty(work.n_profiles, dtype=np.int64)
 
-    def match(self, message: np.ndarray) -> np.ndarray:
+    def find(self, message: np.ndarray) -> np.ndarray:
         n = _scan_rows(message[self._order], self._rows, self._out)
         return self._out[:n].copy()
 
@@ -177,7 +194,7 @@ class SortedNumpy(Peer):
         self._highs = np.ascontiguousarray(work.highs[self._order][:, self._rows])
         self._widest = float((self._highs[0] - self._lows[0]).max()) if self._rows.size else 0.0
 
-    def match(self, message: np.ndarray) -> np.ndarray:
+    def find(self, message: np.ndarray) -> np.ndarray:
         message = message[self._order]
         value = message[0]
         # A low bound exactly at value − widest may round either way: step one float down.
@@ -192,9 +209,7 @@ class SortedNumpy(Peer):
         for a in range(2, N_ATTRIBUTES):
             low, high = self._lows[a].take(at), self._highs[a].take(at)
             at = at[(low <= message[a]) & (message[a] <= high)]
-        rows = self._rows[at]
-        rows.sort()
-        return rows
+        return self._rows[at]
 
 
 class RTree(Peer):
@@ -220,10 +235,10 @@ class RTree(Peer):
             )
             self._tree = index.Index(stream, properties=properties, interleaved=True)
 
-    def match(self, message: np.ndarray) -> np.ndarray:
+    def find(self, message: np.ndarray) -> np.ndarray:
         point = message[self._order][None]
         rows, _ = self._tree.intersection_v(point, point)
-        return np.sort(rows)
+        return rows
 
     def close(self) -> None:
         self._tree.close()
@@ -271,14 +286,13 @@ class DuckDB(Peer):
     def _bin(self, values: np.ndarray) -> np.ndarray:
         return np.minimum(values // self._width, self.n_bins - 1).astype(np.int64)
 
-    def match(self, message: np.ndarray) -> np.ndarray:
+    def find(self, message: np.ndarray) -> np.ndarray:
         message = message[self._order]
         values = ", ".join(f"{value!r}::DOUBLE" for value in message.tolist())
         found = self._db.execute(f"EXECUTE probe({self._bin(message[:1])[0]}, {values})")
-        rows = found.fetchnumpy()["row"]
-        return np.sort(np.asarray(rows))
+        return np.asarray(found.fetchnumpy()["row"])
 
-    def match_batch(self, messages: np.ndarray) -> list[np.ndarray]:
+    def find_batch(self, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         import pyarrow as pa
 
         ordered = messages[:, self._order]
@@ -287,14 +301,78 @@ class DuckDB(Peer):
         self._db.register("messages", pa.table(columns))
         found = self._db.execute(self._join).fetchnumpy()
         self._db.unregister("messages")
-        by_message = np.lexsort((found["row"], found["message"]))
-        rows = np.asarray(found["row"])[by_message]
-        ends = np.cumsum(np.bincount(found["message"], minlength=len(messages)))
-        return np.split(rows, ends[:-1])
+        return np.asarray(found["message"]), np.asarray(found["row"])
 
     def close(self) -> None:
         self._db.close()
 
+
+@njit(cache=True)
+def _move(contexts, values, epsilons, bound, lows, highs, pairs):  # type: ignore[no-untyped-def]
+    """Write new centres through to the bounds that a scan reads."""
+    for i in range(contexts.size):
+        row = contexts[i]
+        if bound[row]:
+            low = values[i] - epsilons[row]
+            high = values[i] + epsilons[row]
+            if lows.size:
+                lows[row] = low
+                highs[row] = high
+            else:
+                pairs[row, 0] = low
+                pairs[row, 1] = high
+
+
+class ContextScan:
+    """NOINDEX on Table 2 in plain numba: `ColumnScan` over bounds that updates write in place.
+
+    Speaks as much of germane's face as a lane needs.
+    """
+
+    attributes = ATTRIBUTES
+
+    def __init__(self, work: Contextual) -> None:
+        self._order = np.array(work.order)
+        self._rank = {ATTRIBUTES[column]: rank for rank, column in enumerate(work.order)}
+        self._bound = work.context_bound
+        self._epsilons = np.ascontiguousarray(work.epsilons[work.epsilon_class].T[self._order])
+        lows = work.centres[self._order] - self._epsilons
+        highs = work.centres[self._order] + self._epsilons
+        self._lows, self._highs = lows[:1].copy(), highs[:1].copy()
+        self._pairs = np.ascontiguousarray(np.stack([lows, highs], axis=2))
+        block = min(BLOCK_ROWS, -8 * (-work.n_profiles // 8))
+        self._mask = np.zeros(block, dtype=np.uint8)
+        self._chosen = np.empty(block + 1, dtype=np.int64)
+        self._out = np.empty(work.n_profiles, dtype=np.int64)
+        self._counts = {"messages": 0, "updates": 0, "postfiltered": 0, "matches": 0}
+
+    def update_many(self, contexts: np.ndarray, attribute: str, values: np.ndarray) -> None:
+        rank = self._rank[attribute]
+        low, high = (self._lows[0], self._highs[0]) if rank == 0 else (_NONE, _NONE)
+        _move(contexts, values, self._epsilons[rank], self._bound, low, high, self._pairs[rank])
+        self._counts["updates"] += len(contexts)
+
+    def match_rows(self, message: np.ndarray) -> np.ndarray:
+        n = _scan_columns(
+            message[self._order],
+            self._lows,
+            self._highs,
+            self._pairs,
+            1,
+            self._mask,
+            self._chosen,
+            self._out,
+        )
+        self._counts["messages"] += 1
+        self._counts["postfiltered"] += self._bound.size
+        self._counts["matches"] += n
+        return self._out[:n].copy()
+
+    def stats(self) -> dict[str, Any]:
+        return dict(self._counts)
+
+
+_NONE = np.empty(0)
 
 SCANS: tuple[type[Peer], ...] = (ColumnScan, TwoColumnScan, RowScan)
 INDEXED: tuple[type[Peer], ...] = (SortedNumpy, RTree, DuckDB)

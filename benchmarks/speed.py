@@ -89,11 +89,11 @@ def peer_contestants(
         console.print(f"building {kind.name}")
         peer = kind(work)
         digests[kind.name] = digest_of([peer.match(m) for m in messages[:N_CHECKED]])
-        entries.append(Contestant(kind.name, one_by_one(peer.match, list(messages))))
+        entries.append(Contestant(kind.name, one_by_one(peer.find, list(messages))))
         if peer.batched:
             name = f"{kind.name}, by {BATCH:,}"
             digests[name] = digest_of(peer.match_batch(messages[:BATCH])[:N_CHECKED])
-            entries.append(Contestant(name, in_batches(peer.match_batch, messages[:BATCH])))
+            entries.append(Contestant(name, in_batches(peer.find_batch, messages[:BATCH])))
     return entries, digests
 
 

@@ -3,8 +3,9 @@
     python -m benchmarks.updates --profiles 500000 --up 0 1 10 100 1000 10000
 
 For every UP, the strategies process the same sequence of updates (columns, `update_many`) and
-messages (`match_rows`) in alternating turns after a warm-up. Then the raw rate of `update_many`
-where no index entry has to move.
+messages (`match_rows`) in alternating turns after a warm-up. A plain numba scan that is not
+germane's (`peers.ContextScan`) runs along: it shows what a scan can do, and so whether a lead over
+`scan` means anything. Then the raw rate of `update_many` where no index entry has to move.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from rich.table import Table
 
 from . import engine, record
 from .lanes import Lane, common_digest, race
+from .peers import ContextScan
 from .rounds import Bar, console, quiet, ratio, show_bars
 from .workloads import ATTRIBUTES, Contextual, Events, quantise, table2
 
+PLAIN = "plain scan"
+HONEST = 0.5  # germane's scan reaches at least half of the plain one
 AHEAD = 1.15  # "clearly ahead": 15 %, well above the noise of a median of rounds
 
 
@@ -31,6 +35,8 @@ def run_rate(stable: engine.Stable, work: Contextual, up: float, chosen: Any) ->
         Lane(index, fresh(stable, work, index, chosen), Events(work, [(0, up)], seed=chosen.seed))
         for index in chosen.indices
     ]
+    plain = Events(work, [(0, up)], seed=chosen.seed)
+    lanes.append(Lane(PLAIN, ContextScan(work), plain))
     warm = {lane.name: lane.warm_up(chosen.warm_seconds, chosen.warm_messages) for lane in lanes}
     rates = race(lanes, chosen.cell_seconds, chosen.max_messages, chosen.rounds)
     n_common, word, agree = common_digest(lanes)
@@ -97,14 +103,21 @@ def raw_update_rate(
 def judge(cells: list[dict[str, Any]]) -> list[Bar]:
     """Never more than 5 % behind the best; clearly ahead of each rival somewhere."""
     bars = []
-    rivals = [name for name in cells[0]["rates"] if name != "agile"]
+    rivals = [name for name in cells[0]["rates"] if name not in ("agile", PLAIN)]
     for cell in cells:
         rates = cell["rates"]
         best = max(rivals, key=lambda name: float(np.median(rates[name])))
         bars.append(
             Bar(f"UP={cell['up']:g}: agile / {best}", ratio(rates["agile"], rates[best]), 0.95)
         )
-    for rival in rivals:
+    for cell in cells:
+        rates = cell["rates"]
+        text = f"UP={cell['up']:g}: agile / plain numba scan"
+        bars.append(Bar(text, ratio(rates["agile"], rates[PLAIN]), 0.95))
+        if "scan" in rates:
+            text = f"UP={cell['up']:g}: scan / plain numba scan (is the baseline honest?)"
+            bars.append(Bar(text, ratio(rates["scan"], rates[PLAIN]), HONEST))
+    for rival in [*rivals, PLAIN]:
         most = max(ratio(cell["rates"]["agile"], cell["rates"][rival]) for cell in cells)
         bars.append(Bar(f"agile / {rival}, where it is most ahead", most, AHEAD))
     return bars

@@ -160,6 +160,19 @@ def test_peers_agree(name: str, module: str, static_work: workloads.Ranges) -> N
     peer.close()
 
 
+def test_the_plain_scan_follows_updates() -> None:
+    from benchmarks.peers import ContextScan
+
+    work = table2(1_500, seed=6)
+    scan = ContextScan(work)
+    events = Events(work, [(0, 8_000)], seed=2)
+    for _ in range(30):
+        updates, message = events.take(1)[0]
+        for attribute, contexts, values in updates:
+            scan.update_many(contexts, attribute, values)
+        assert scan.match_rows(message).tolist() == work.matches(events.values, message).tolist()
+
+
 def test_digests_ignore_order_and_see_differences() -> None:
     assert record.digest([3, 1, 2]) == record.digest(np.array([1, 2, 3]))
     assert record.digest([1, 2]) != record.digest([1, 3])
@@ -197,7 +210,7 @@ def raw_lines(parameters: dict) -> dict[str, list[dict]]:
         | {"delta_u": point.delta_u, "shown_in": point.shown_in, "answers_agree": True}
         | {"chunks": [[10, 50, 0.01 * (k + 1)], [12, 50, 0.011]], "counters": counters}
         for point in points(parameters)
-        for k, strategy in enumerate(parameters["strategies"])
+        for k, strategy in enumerate([*parameters["strategies"], "PLAIN SCAN"])
     ]
     entries = [(name, None) for name in ("NOINDEX", "EAGER", "GBU")]
     entries += [("AGILE", policy) for policy in parameters["burst"]["policies"]]
@@ -208,7 +221,7 @@ def raw_lines(parameters: dict) -> dict[str, list[dict]]:
         | {"answers_agree": True}
         for k, (strategy, policy) in enumerate(entries)
     ]
-    return {"steady": steady, "burst": burst, "skiplist": steady[:20]}
+    return {"steady": steady, "burst": burst, "skiplist": steady[:25]}
 
 
 def test_the_page_needs_only_raw_results(tmp_path: Path) -> None:
@@ -240,6 +253,25 @@ def test_the_page_says_when_answers_differ(tmp_path: Path) -> None:
     body = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "raw" / "steady.jsonl").write_text(body, encoding="utf-8")
     assert "answers of the strategies differed" in page(tmp_path, parameters).read_text("utf-8")
+
+
+@pytest.mark.parametrize(("plain_s", "weak"), [(0.02, False), (0.0001, True)])
+def test_a_weak_baseline_shows_nothing(tmp_path: Path, plain_s: float, weak: bool) -> None:
+    from benchmarks.agile.claims import LEANS_ON_NOINDEX, Run, remarks
+    from benchmarks.agile.observations import Cell, Observations
+    from benchmarks.agile.page import load_paper
+
+    parameters = tiny_parameters()
+    seconds = {"NOINDEX": 0.02, "EAGER": 0.01, "GBU": 0.01, "AGILE": 0.001, "PLAIN SCAN": plain_s}
+    lines = raw_lines(parameters)["steady"]
+    for line in lines:
+        line["chunks"] = [[10, 50, seconds[line["strategy"]]]]
+    run = Run(Observations([Cell(line) for line in lines], [], []), parameters)
+    words = {remark.claim: remark.word for remark in remarks(run, load_paper()["claims"])}
+    assert words["winner"] == ("not shown" if weak else "agrees")
+    if weak:
+        assert all(words[claim] != "agrees" for claim in LEANS_ON_NOINDEX)
+    assert words["burst_during"] == "no data"
 
 
 def test_every_claim_of_the_paper_has_a_check() -> None:

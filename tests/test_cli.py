@@ -43,14 +43,14 @@ def test_demo_tells_who_got_what_and_why_not(germane):
     assert "-> ann-talks" in first
     assert "-> cleo-talks" in first
     assert "x  ben-talks" in first
-    assert "unread (240) < 100 is false" in " ".join(first.split())
+    assert "my unread (240) < 100 is false" in " ".join(first.split())
     assert "the same answers" in " ".join(out.split())
 
 
 def test_demo_shows_unknown_as_such(germane):
     _, out, _ = germane("demo", "--plain", "--fast")
     hidden = out[out.index(" 24 * Talk") : out.index(" 25 - Cleo")]
-    assert "building (NULL) is unknown" in " ".join(hidden.split())
+    assert "my building (NULL) is unknown" in " ".join(hidden.split())
 
 
 def test_match_reads_json_lines_and_goes_on_after_bad_ones(germane, tmp_path):

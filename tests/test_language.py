@@ -266,19 +266,19 @@ def depth(node: Node) -> int:
 def test_a_full_stack_is_no_excuse(kind: str) -> None:
     text = nested(kind, MAX_DEPTH - 4)
 
-    def compile_with(left: int) -> str:
-        """Compile with about this many frames left on the stack."""
-        if sys.getrecursionlimit() - len(inspect.stack(0)) > left:
-            return compile_with(left)
+    def compile_below(frames: int) -> str:
+        if frames > 0:
+            return compile_below(frames - 1)
         try:
             compile_condition(text, Schema().draft("profile 'p'"))
         except ConditionError:
             return "refused"
         return "fine"
 
-    assert compile_with(650) == "fine"
-    for left in range(60, 500, 110):
-        assert compile_with(left) in ("fine", "refused")
+    free = sys.getrecursionlimit() - len(inspect.stack(0))
+    assert compile_below(free - 650) == "fine"
+    for left in range(60, 500, 55):
+        assert compile_below(free - left) in ("fine", "refused")
 
 
 def test_long_texts() -> None:

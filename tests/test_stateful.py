@@ -67,6 +67,16 @@ every_combination = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch):
+    """Indexes from the first few rows on: otherwise small lives would only ever be swept."""
+    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
+    monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
+    monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)
+    monkeypatch.setattr("germane.filter.tables.SMALL", 40)
+    monkeypatch.setattr("germane.filter.tables.SWEPT_PER_CANDIDATE", 2)
+
+
 def make(index: str, policy: str, structure: str, schema: dict[str, str] | None = None):
     import germane
 

@@ -16,9 +16,11 @@ from typing import Any
 
 from .. import engine, record
 from ..lanes import Chunk, Lane, common_digest, race
+from ..peers import ContextScan
 from ..rounds import quiet
 from ..workloads import Contextual, Events, table2
 
+PLAIN = "PLAIN SCAN"  # not germane: what NOINDEX could be
 HERE = Path(__file__).parent
 VARIED = ("up", "upd_att", "delta_u", "policy")
 
@@ -102,6 +104,8 @@ def observe_point(bench: Bench, point: Point) -> Iterator[dict[str, Any]]:
     for name, index in strategies.items():
         events = Events(bench.work, [(0, point.up)], point.upd_att, point.delta_u, bench.seed)
         lanes.append(Lane(name, bench.fresh(index, point.policy), events))
+    events = Events(bench.work, [(0, point.up)], point.upd_att, point.delta_u, bench.seed)
+    lanes.append(Lane(PLAIN, ContextScan(bench.work), events))
     warm = {lane.name: lane.warm_up(bench.warm_s, budget["warm_up_messages"]) for lane in lanes}
     most = -(-bench.parameters["messages_per_run"] // budget["rounds"])
     rates = race(lanes, bench.cell_s, most, budget["rounds"])
@@ -109,7 +113,7 @@ def observe_point(bench: Bench, point: Point) -> Iterator[dict[str, Any]]:
     for lane in lanes:
         yield {
             "strategy": lane.name,
-            "index": strategies[lane.name],
+            "index": strategies.get(lane.name),
             **asdict(point),
             "warm_up_messages": warm[lane.name],
             "chunks": [as_row(chunk) for chunk in lane.chunks],

@@ -36,6 +36,14 @@ class Cell:
         """Seconds for 10,000 messages, extrapolated where fewer were run."""
         return 10_000 / self.throughput
 
+    @property
+    def postfiltered(self) -> float:
+        """Profiles tested one by one for 10,000 messages, in millions: candidates of an index
+        and rows that no index holds."""
+        counters = self.line["counters"]
+        tested = counters["postfiltered"] + counters.get("swept", 0)
+        return float(tested) / self.n_messages * 10_000 / 1e6
+
     def millions(self, counter: str) -> float:
         """A counter for 10,000 messages, in millions."""
         return float(self.line["counters"][counter]) / self.n_messages * 10_000 / 1e6
@@ -59,7 +67,7 @@ class Observations:
     ) -> dict[str, list[Cell | None]]:
         """Cells of an experiment by strategy, in the order of its values."""
         found: dict[str, list[Cell | None]] = {}
-        for strategy in STRATEGIES:
+        for strategy in (*STRATEGIES, "PLAIN SCAN"):
             by_value = {
                 cell.line[experiment["vary"]]: cell
                 for cell in getattr(self, source)

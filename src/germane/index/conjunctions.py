@@ -291,7 +291,10 @@ class Conjunctions:
         live = self.live()
         assert len(live) == self.n_live
         assert (self._row["profile"][live] >= 0).all()
-        assert (self._row["at"][live] < max(self._used, 1)).all()
+        has_constants = np.array([bool(shape.texts) for shape in self.shapes], np.bool_)
+        placed = live[has_constants[self._row["shape"][live]]]
+        assert (self._row["at"][placed] < self._used).all()
+        assert len(np.unique(self._row["at"][placed])) == len(placed)
 
 
 def longer(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:

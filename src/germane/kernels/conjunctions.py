@@ -124,6 +124,8 @@ def distance_m(lat_a: Any, lon_a: Any, lat_b: Any, lon_b: Any) -> Any:
     half_lat = np.sin((b - a) / 2.0)
     half_lon = np.sin(np.radians(lon_b - lon_a) / 2.0)
     h = half_lat * half_lat + np.cos(a) * np.cos(b) * half_lon * half_lon
+    if h != h:
+        return np.nan
     return 2.0 * EARTH_M * np.arcsin(min(1.0, np.sqrt(h)))
 
 

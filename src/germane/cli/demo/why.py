@@ -1,50 +1,60 @@
 """An explanation in one line: the predicates that decided, with the values they saw."""
 
+import re
 from typing import Any
 
 from germane.cli.demo.marks import Marks
+from germane.filter.explain import Explanation, Step
 
-Step = tuple[str, bool | None, Any, Any]
+_COMPARISON = re.compile(r" (<=|>=|<>|<|>|=) ")
 
-_OPERATORS = (" <= ", " >= ", " <> ", " != ", " < ", " > ", " = ")
+_BAND = re.compile(r" >= (.+) AND \S+ <= (.+)$")
 
 
-def why(explanation: Any, marks: Marks) -> str:
+def why(explanation: Explanation, marks: Marks) -> str:
     """For a delivery, the predicates that read the context, or all if none does."""
-    steps: list[Step] = [tuple(step) for step in explanation.steps]
-    true = [step for step in steps if step[1] is True]
-    personal = [step for step in true if "context." in step[0]]
-    return marks.dot.join(_with_values(step) for step in personal or true)
+    personal = [step for step in explanation.steps if "context." in step.text]
+    return marks.dot.join(_with_values(step) for step in personal or explanation.steps)
 
 
-def why_not(explanation: Any) -> str:
+def why_not(explanation: Explanation) -> str:
     """For a message that was not delivered, the first predicate that is not TRUE."""
     for step in explanation.steps:
-        if step[1] is not True:
-            verdict = "is false" if step[1] is False else "is unknown"
-            return f"{_with_values(tuple(step))} {verdict}"
-    return str(explanation)
+        if step.truth is not True:
+            return f"{_with_values(step)} is {'unknown' if step.truth is None else 'false'}"
+    return explanation.text
 
 
 def _with_values(step: Step) -> str:
-    """`price < context.limit` with 79 and 85 becomes `price (79) < limit (85)`."""
-    text, _, left, right = step
-    for operator in _OPERATORS:
-        before, found, after = text.partition(operator)
-        if found:
-            text = _side(before, left) + operator + _side(after, right)
-            break
-    return text.replace("context.", "")
+    """`price < context.limit` with 79 and 85 becomes `price (79) < my limit (85)`."""
+    if isinstance(step.left, dict):
+        text = _named(step.text, step.left)
+    else:
+        text = _compared(step)
+    return text.replace("context.", "my ")
 
 
-def _side(text: str, value: Any) -> str:
-    shown = _shown(value)
-    return text if text in (shown, repr(value)) else f"{text} ({shown})"
+def _named(text: str, values: dict[str, Any]) -> str:
+    """Put each value behind its name."""
+    names = sorted(values, key=len, reverse=True)
+    pattern = r"(?<![\w.'])(" + "|".join(map(re.escape, names)) + r")(?![\w'])"
+    return re.sub(pattern, lambda name: f"{name[0]} ({_shown(values[name[0]])})", text)
+
+
+def _compared(step: Step) -> str:
+    """Put the message's value behind its name, and each bound's value behind the bound."""
+    bounds = iter(step.right if isinstance(step.right, tuple) else (step.right, step.right))
+    sides: list[str] = []
+    for comparison in step.text.split(" AND "):
+        if not _COMPARISON.search(comparison):
+            return step.text
+        name, operator, bound = _COMPARISON.split(comparison, maxsplit=1)
+        value = next(bounds)
+        name = name if sides else f"{name} ({_shown(step.left)})"
+        bound = f"{bound} ({_shown(value)})" if "context." in bound else bound
+        sides.append(f"{name} {operator} {bound}")
+    return _BAND.sub(r" BETWEEN \1 AND \2", " AND ".join(sides))
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return "NULL" if value is None else str(value)
