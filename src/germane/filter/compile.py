@@ -38,6 +38,7 @@ class Side(NamedTuple):
     context: int = -1
     factor: float = 1.0
     text: bool = False
+    at: int = -1  # where its constant stands in the condition
 
 
 LOWEST, HIGHEST = Side(-math.inf), Side(math.inf)
@@ -53,8 +54,10 @@ class Names(NamedTuple):
     texts: Texts
 
 
-def compile_row(literals: Iterable[tree.Node], names: Names) -> tuple[Shape, list[float]]:
-    """One conjunction as a shape and its constants."""
+def compile_row(
+    literals: Iterable[tree.Node], names: Names
+) -> tuple[Shape, list[float], list[int]]:
+    """One conjunction: a shape, its constants, and where in the text each constant stands."""
     return _Compiler(names).conjunction(literals)
 
 
@@ -83,8 +86,11 @@ class _Compiler:
         self.waking: list[tree.Node] = []
         self.constants: list[float] = []
         self.texts: list[bool] = []
+        self.origins: list[int] = []
 
-    def conjunction(self, literals: Iterable[tree.Node]) -> tuple[Shape, list[float]]:
+    def conjunction(
+        self, literals: Iterable[tree.Node]
+    ) -> tuple[Shape, list[float], list[int]]:
         for literal in literals:
             if not self._as_interval(literal):
                 self._as_program(literal)
@@ -103,13 +109,16 @@ class _Compiler:
             )
             self.constants += (low.constant, high.constant)
             self.texts += (low.text, high.text)
+            self.origins += (low.at, high.at)
         for slot in self.null_only:
             forms.append(Form(slot, op.ONLY_NULL))
             self.constants += (0.0, 0.0)
             self.texts += (False, False)
+            self.origins += (-1, -1)
         program = self._code(self.residual)
         wakes = self._code(self.waking)
-        return Shape(tuple(forms), program, wakes, tuple(self.texts)), self.constants
+        shape = Shape(tuple(forms), program, wakes, tuple(self.texts))
+        return shape, self.constants, self.origins
 
     # intervals -------------------------------------------------------------------------------
 
@@ -188,7 +197,7 @@ class _Compiler:
         """A bound, where it is a constant or linear in one context attribute."""
         kind = type(node)
         if kind is tree.Const:
-            return Side(self._key(node), text=node.type == "string")  # type: ignore[arg-type, union-attr]
+            return Side(self._key(node), text=node.type == "string", at=node.at)  # type: ignore[arg-type, union-attr]
         product = self._product(node)
         if product is not None:
             return Side(0.0, False, *product)
@@ -196,13 +205,15 @@ class _Compiler:
             return None
         left, right, sign = node.left, node.right, 1.0 if node.op == "+" else -1.0  # type: ignore[union-attr]
         if type(right) is tree.Const:
-            product, constant = self._product(left), sign * float(right.value)
+            product, constant, at = self._product(left), sign * float(right.value), right.at
+            if sign < 0.0:
+                at = node.at
         elif type(left) is tree.Const:
-            product, constant = self._product(right), float(left.value)
+            product, constant, at = self._product(right), float(left.value), left.at
             product = product and (product[0], sign * product[1])
         else:
             return None
-        return None if product is None else Side(constant, False, *product)
+        return None if product is None else Side(constant, False, *product, at=at)
 
     def _product(self, node: tree.Node) -> tuple[int, float] | None:
         """(slot, factor) of a context attribute, negated or times a constant."""
@@ -239,16 +250,18 @@ class _Compiler:
                 code.append((op.AND, 0, 0))
         return tuple(code)
 
-    def _constant(self, value: float, text: bool = False) -> int:
+    def _constant(self, value: float, text: bool = False, at: int = -1) -> int:
         self.constants.append(value)
         self.texts.append(text)
+        self.origins.append(at)
         return len(self.constants) - 1
 
     def _emit(self, node: tree.Node, code: list[tuple[int, int, int]]) -> None:
         EMIT[type(node)](self, node, code)
 
     def _emit_const(self, node: tree.Const, code: list[Any]) -> None:
-        code.append((op.CONSTANT, self._constant(self._key(node), node.type == "string"), 0))
+        number = self._constant(self._key(node), node.type == "string", node.at)
+        code.append((op.CONSTANT, number, 0))
 
     def _emit_message(self, node: tree.Message, code: list[Any]) -> None:
         code.extend((op.MESSAGE, slot, 0) for slot in self.names.message(node.name))

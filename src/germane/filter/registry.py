@@ -15,12 +15,16 @@ from germane.context import Contexts, Ids, Strings, as_id
 from germane.filter.compile import Names, compile_row
 from germane.filter.messages import Messages
 from germane.filter.tables import Tables
+from germane.filter.templates import MAX_TEMPLATES, Compiled, Key, Template, cut, learn
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, Shape, longer
 from germane.kernels import contexts as kernels
-from germane.language import Condition, compile_condition
+from germane.language import compile_condition
 from germane.model import DuplicateProfile, GermaneError, InvalidValue, Schema, UnknownProfile
 from germane.model.errors import BatchError
+
+CHUNK = 4096
+"""Profiles registered at a time: what they parse to is garbage soon, not a growing heap."""
 
 
 class Registry:
@@ -45,6 +49,7 @@ class Registry:
         self.conjunctions = conjunctions
         self.tables = tables
         self._follow_strings = follow_strings
+        self._templates: dict[Key, Template] = {}
         type_of = schema.type_of
         self._names = Names(
             message=lambda name: messages.slots_of(name, type_of(name)),
@@ -56,27 +61,56 @@ class Registry:
 
     def add(self, ids: Sequence[Any], conditions: Sequence[Any], contexts: Sequence[Any]) -> None:
         """Register profiles; raises ``BatchError`` (or, for one, its error) after the others."""
-        accepted: list[int] = []
-        parsed: list[Condition] = []
         errors: list[tuple[int, Any, GermaneError]] = []
+        for start in range(0, len(ids), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._add_chunk(start, ids[part], conditions[part], contexts[part], errors)
+        if errors:
+            raise errors[0][2] if len(ids) == 1 else BatchError(errors, len(ids) - len(errors))
+
+    def _add_chunk(
+        self,
+        start: int,
+        ids: Sequence[Any],
+        conditions: Sequence[Any],
+        contexts: Sequence[Any],
+        errors: list[tuple[int, Any, GermaneError]],
+    ) -> None:
+        accepted: list[int] = []
+        compiled: list[Compiled] = []
         listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
-        names = contexts.tolist() if isinstance(contexts, np.ndarray) else contexts
+        owners = contexts.tolist() if isinstance(contexts, np.ndarray) else contexts
         seen: set[Any] = set()
+        epoch = self.strings.epoch
         for i, (profile_id, text, context) in enumerate(
-            zip(listed, conditions, names, strict=True)
+            zip(listed, conditions, owners, strict=True)
         ):
             try:
-                parsed.append(self._parse(profile_id, text, context, seen))
+                self._admit(profile_id, context, seen)
+                compiled.append(self._compile(profile_id, text, context))
                 accepted.append(i)
                 seen.add(profile_id)
             except GermaneError as error:
-                errors.append((i, profile_id, error))
+                errors.append((start + i, profile_id, error))
+        if self.strings.epoch != epoch:
+            # Strings were numbered anew on the way: all of them are known now, so once more.
+            self._follow_strings()
+            compiled = [
+                self._compile(listed[i], conditions[i], owners[i]) for i in accepted
+            ]
         if accepted:
-            self._register(ids, contexts, listed, names, accepted, parsed)
-        if errors:
-            raise errors[0][2] if len(listed) == 1 else BatchError(errors, len(accepted))
+            whole = len(accepted) == len(listed)
+            kept = ids if whole else [listed[i] for i in accepted]
+            profile_rows = self.ids.add_many(kept)
+            self.head = longer(self.head, self.ids.n_rows, -1)
+            self.head[profile_rows] = -1
+            kept = contexts if whole else [owners[i] for i in accepted]
+            rows = self._add_rows(compiled, profile_rows, self._context_rows(kept))
+            if len(rows):
+                kernels.link(rows, self.contexts.head, self.conjunctions.rows)
+                self.tables.add(rows)
 
-    def _parse(self, profile_id: Any, text: Any, context: Any, seen: set[Any]) -> Condition:
+    def _admit(self, profile_id: Any, context: Any, seen: set[Any]) -> None:
         as_id(profile_id, "a profile's id")
         if profile_id in seen or profile_id in self.ids:
             raise DuplicateProfile(
@@ -84,88 +118,96 @@ class Registry:
             )
         if context is not None:
             as_id(context, f"the context of profile {profile_id!r}")
+
+    def _compile(self, profile_id: Any, text: Any, context: Any) -> Compiled:
+        """The rows of a condition: from its template where there is one, else from scratch."""
+        found = cut(text) if isinstance(text, str) else None
+        template = self._templates.get(found[0]) if found is not None else None
+        if template is not None:
+            assert found is not None
+            self._require_context(profile_id, context, template.reads_context)
+            return self._fill(template, found[1])
         draft = self.schema.draft(f"profile {profile_id!r}")
         condition = compile_condition(text, draft)
-        if context is None and condition.reads_context:
-            raise InvalidValue(
-                f"profile {profile_id!r} reads context.{min(condition.context_names)} but has no "
-                "context; pass context=… or use constants only"
-            )
+        reads = min(condition.context_names, default="")
+        self._require_context(profile_id, context, reads)
         draft.commit()
-        return condition
+        conjunctions = condition.conjunctions
+        if conjunctions is None:
+            conjunctions = ((condition.nnf,),)
+        rows = [compile_row(literals, self._names) for literals in conjunctions]
+        if found is not None and len(self._templates) < MAX_TEMPLATES:
+            learnt = learn(text, found[0], rows, reads)
+            if learnt is not None:
+                self._templates[found[0]] = learnt
+        return rows
 
-    def _register(
-        self,
-        ids: Sequence[Any],
-        contexts: Sequence[Any],
-        listed: Sequence[Any],
-        names: Sequence[Any],
-        accepted: list[int],
-        parsed: list[Condition],
-    ) -> None:
-        if len(accepted) == len(listed) and isinstance(ids, np.ndarray):
-            profile_rows = self.ids.add_many(ids)
-        else:
-            profile_rows = self.ids.add_many([listed[i] for i in accepted])
-        self.head = longer(self.head, self.ids.n_rows, -1)
-        self.head[profile_rows] = -1
-        context_rows = np.full(len(accepted), -1, np.int32)
-        if len(accepted) == len(listed) and isinstance(contexts, np.ndarray):
-            context_rows[:] = self.contexts.ensure(contexts)
-        else:
-            linked = [k for k, i in enumerate(accepted) if names[i] is not None]
-            if linked:
-                owners = [names[accepted[k]] for k in linked]
-                context_rows[linked] = self.contexts.ensure(owners)
-        rows = self._add_rows(self._compile(parsed), profile_rows, context_rows)
-        if len(rows):
-            kernels.link(rows, self.contexts.head, self.conjunctions.rows)
-            self.tables.add(rows)
+    def _require_context(self, profile_id: Any, context: Any, reads: str) -> None:
+        if context is None and reads:
+            raise InvalidValue(
+                f"profile {profile_id!r} reads context.{reads} but has no context; "
+                "pass context=… or use constants only"
+            )
 
-    def _compile(
-        self, parsed: list[Condition]
-    ) -> dict[Shape, tuple[list[list[float]], list[int]]]:
-        """Rows of all conditions by shape: (constants, position of the condition)."""
-        while True:
-            epoch = self.strings.epoch
-            by_shape: dict[Shape, tuple[list[list[float]], list[int]]] = {}
-            for k, condition in enumerate(parsed):
-                conjunctions = condition.conjunctions
-                if conjunctions is None:
-                    conjunctions = ((condition.nnf,),)
-                for literals in conjunctions:
-                    shape, constants = compile_row(literals, self._names)
-                    entry = by_shape.get(shape)
-                    if entry is None:
-                        entry = by_shape[shape] = ([], [])
-                    entry[0].append(constants)
-                    entry[1].append(k)
-            if self.strings.epoch == epoch:
-                self._follow_strings()
-                return by_shape
+    def _fill(self, template: Template, literals: list[str]) -> Compiled:
+        """A template's rows with a text's literals."""
+        add = self.strings.add
+        values = [
+            add(literal[1:-1].replace("''", "'")) if is_text else float(literal)
+            for literal, is_text in zip(literals, template.is_text, strict=True)
+        ]
+        return [
+            (
+                shape,
+                [
+                    sign * values[literal] if literal >= 0 else constant
+                    for literal, sign, constant in sources
+                ],
+                [],
+            )
+            for shape, sources in template.rows
+        ]
+
+    def _context_rows(self, contexts: Sequence[Any]) -> NDArray[np.int32]:
+        if isinstance(contexts, np.ndarray):
+            return self.contexts.ensure(contexts)
+        rows = np.full(len(contexts), -1, np.int32)
+        linked = [k for k, context in enumerate(contexts) if context is not None]
+        if linked:
+            rows[linked] = self.contexts.ensure([contexts[k] for k in linked])
+        return rows
 
     def _add_rows(
         self,
-        by_shape: dict[Shape, tuple[list[list[float]], list[int]]],
+        compiled: list[Compiled],
         profile_rows: NDArray[np.int32],
         context_rows: NDArray[np.int32],
     ) -> NDArray[np.int32]:
+        """Add the rows of compiled conditions, shape by shape."""
+        by_shape: dict[Shape, tuple[list[list[float]], list[int]]] = {}
+        for k, rows in enumerate(compiled):
+            for shape, constants, _ in rows:
+                entry = by_shape.get(shape)
+                if entry is None:
+                    entry = by_shape[shape] = ([], [])
+                entry[0].append(constants)
+                entry[1].append(k)
         added = []
-        for shape, (constants, positions) in by_shape.items():
+        for shape, (matrix_rows, positions) in by_shape.items():
             number = self.conjunctions.intern(shape)
-            width = len(constants[0])
-            matrix = np.array(constants, np.float64).reshape(len(constants), width)
+            matrix = np.array(matrix_rows, np.float64)
+            matrix = matrix.reshape(len(matrix_rows), len(matrix_rows[0]))
             profiles = profile_rows[positions]
-            rows = self.conjunctions.add_many(number, matrix, profiles, context_rows[positions])
+            new = self.conjunctions.add_many(number, matrix, profiles, context_rows[positions])
             sibling = self.conjunctions.sibling
             if len(set(positions)) == len(positions):
-                sibling[rows] = self.head[profiles]
-                self.head[profiles] = rows
+                sibling[new] = self.head[profiles]
+                self.head[profiles] = new
             else:
-                for row, profile in zip(rows.tolist(), profiles.tolist(), strict=True):
+                for row, profile in zip(new.tolist(), profiles.tolist(), strict=True):
                     sibling[row] = self.head[profile]
                     self.head[profile] = row
-            added.append(rows)
+            added.append(new)
         return np.concatenate(added) if added else np.empty(0, np.int32)
 
     def remove(self, profile_id: Any) -> None:

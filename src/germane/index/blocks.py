@@ -107,12 +107,25 @@ class BlockIndex(RowIndex):
             if self._recent is not None and len(self._recent):
                 codes = np.empty(len(self._recent), np.int16)
                 coding.encode_column(self._recent[:, slot], self._cuts, start, stop, codes)
-                selectivity[slot] = ((low <= codes) & (codes <= high)).mean()
             else:
-                top = coding.FIRST_GAP + 2 * (stop - start)
-                width = np.minimum(high, top).astype(float) - np.maximum(low, coding.FIRST_GAP)
-                selectivity[slot] = (width.clip(0) + 1).mean() / (top - coding.FIRST_GAP + 1)
+                codes = self._likely(sample[::4, slot], start, stop)
+            if len(codes):
+                selectivity[slot] = ((low <= codes) & (codes <= high)).mean()
         return np.maximum(selectivity, 1e-6)
+
+    def _likely(
+        self, sample: NDArray[np.int16], start: np.int64, stop: np.int64
+    ) -> NDArray[np.int16]:
+        """Codes of messages to expect before any came: the middles of what profiles look for."""
+        lows, highs = np.empty(len(sample)), np.empty(len(sample))
+        coding.decode_intervals(sample, self._cuts, start, stop, lows, highs)
+        middles = np.where(np.isfinite(lows), lows, highs)
+        both = np.isfinite(lows) & np.isfinite(highs)
+        middles[both] = lows[both] / 2 + highs[both] / 2
+        middles = middles[np.isfinite(middles)]
+        codes = np.empty(len(middles), np.int16)
+        coding.encode_column(middles, self._cuts, start, stop, codes)
+        return codes
 
     def order_is_stale(self, points: Keys) -> bool:
         """Whether recent messages would have the rows packed by other slots, and it would pay."""
@@ -121,7 +134,7 @@ class BlockIndex(RowIndex):
         every = max(1, n_blocks // 16)
         lanes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)[:n_blocks:every]
         sample = lanes.transpose(0, 3, 1, 2).reshape(-1, n_slots, 2)[:, self._column]
-        now = self._measure(sample)
+        now = self.selectivity = self._measure(sample)
         ranked = now[np.argsort(now, kind="stable")]
         kept = now[self._order[:n_zoned]]
         return bool(_cost(kept, n_blocks)[0] > 1.3 * _best_cuts(ranked, n_blocks)[1])

@@ -110,3 +110,17 @@ def encode_intervals(lows: Any, highs: Any, cuts: Any, starts: Any, out: Any) ->
             high = highs[i, slot]
             out[i, slot, 0] = low_code(low, high, cuts, starts[slot], starts[slot + 1])
             out[i, slot, 1] = high_code(low, high, cuts, starts[slot], starts[slot + 1])
+
+
+@kernel
+def decode_intervals(codes: Any, cuts: Any, start: Any, stop: Any, lows: Any, highs: Any) -> None:
+    """Key intervals of code intervals [n, 2] of one slot; an empty one is all NaN."""
+    for i in range(codes.shape[0]):
+        low = np.int64(codes[i, 0])
+        high = np.int64(codes[i, 1])
+        if low > high:
+            lows[i] = np.nan
+            highs[i] = np.nan
+        else:
+            lows[i] = lowest_key(low, cuts, start)
+            highs[i] = highest_key(high, cuts, start, stop)

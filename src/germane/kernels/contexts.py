@@ -21,6 +21,8 @@ from germane.kernels.conjunctions import (
 )
 
 MINIMUM, MAXIMUM = -32768, 32767
+EDGE = 32000.0
+"""Grid codes are cut here; a value beyond is admitted by no guard but an open one."""
 SHUT = (1, 0)
 
 
@@ -43,7 +45,9 @@ def store(
         code = (value - origin) * scale
         low = guards[context, 0]
         high = guards[context, 1]
-        inside = (code >= low or low == MINIMUM) and (code <= high or high == MAXIMUM)
+        inside = (low == MINIMUM or (code >= low and code <= EDGE)) and (
+            high == MAXIMUM or (code <= high and code >= -EDGE)
+        )
         if not inside or value != value:
             disturbed[n] = context
             n += 1
@@ -126,7 +130,7 @@ def entries_of(
 @kernel
 def grid(value: Any, origin: Any, scale: Any) -> Any:
     """A value's place on an attribute's guard grid, cut to what an int16 holds."""
-    return min(max((value - origin) * scale, -32000.0), 32000.0)
+    return min(max((value - origin) * scale, -EDGE), EDGE)
 
 
 @kernel

@@ -101,8 +101,6 @@ def run(console: Console, size: Size, seed: int = 1) -> None:
         f"  {crowd.conditions[0]}\n",
         markup=False,
     )
-    with console.status("compiling the kernels, once on a machine (up to a minute)"):
-        _warm_up(random)
     filter_ = _fill(console, crowd, "agile", "registering profiles")
     before = dict(filter_.stats())
     tally = _stream(console, filter_, crowd, size, random)
@@ -110,8 +108,9 @@ def run(console: Console, size: Size, seed: int = 1) -> None:
     console.print(_compared_with_scan(console, filter_, crowd, tally.messages))
 
 
-def _warm_up(random: np.random.Generator) -> None:
+def warm_up(seed: int = 0) -> None:
     """Use everything that is timed later, so that no compilation is timed."""
+    random = np.random.default_rng(seed)
     size = Size(n_profiles=2_000, n_rounds=20, n_updates=200, n_messages=100)
     for index in ("agile", "scan"):
         small = Crowd.generate(size.n_profiles, random)

@@ -1,0 +1,90 @@
+"""Conditions that differ only in their literals are compiled once.
+
+Profiles come from forms and programs: hundreds of thousands of texts, a handful of templates. A
+text is cut at its literals; what is left, with the kinds of the literals, names the template. The
+first text of a template goes through the whole language; when every one of its literals ended up
+as exactly one constant of the rows, untouched or negated, then so will those of the next text, and
+that one only has its literals read. Anything that looks at a literal's value (folding, merging of
+bounds, LIKE, IN, factors of context attributes) makes a template unfit, and it is compiled anew
+each time.
+"""
+
+import re
+from typing import NamedTuple
+
+from germane.index.conjunctions import Shape
+
+_CUT = re.compile(
+    r"""('[^']*(?:''[^']*)*'
+    |"[^"]*(?:""[^"]*)*"
+    |(?<![\w.])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))""",
+    re.VERBOSE,
+)
+MAX_TEMPLATES = 4096
+MAX_TEXT = 4096
+
+Compiled = list[tuple[Shape, list[float], list[int]]]
+"""Rows of a condition: shape, constants, and the position in the text each constant came from."""
+
+
+class Source(NamedTuple):
+    """Where a constant of a row comes from: a literal (with a sign), or the same for all."""
+
+    literal: int
+    sign: float
+    constant: float
+
+
+class Template(NamedTuple):
+    """What a text of this template compiles to, given its literals."""
+
+    rows: list[tuple[Shape, list[Source]]]
+    reads_context: str  # the name of a context attribute it reads, or ""
+    is_text: list[bool]
+
+
+Key = tuple[tuple[str, ...], tuple[bool, ...]]
+
+
+def cut(text: str) -> tuple[Key, list[str]] | None:
+    """A text's template and its literals; None where that is not attempted."""
+    if len(text) > MAX_TEXT:
+        return None
+    pieces = _CUT.split(text)
+    literals = pieces[1::2]
+    kinds = tuple([literal[0] == "'" for literal in literals])
+    if '"' in text and any(literal[0] == '"' for literal in literals):
+        return None
+    return (tuple(pieces[0::2]), kinds), literals
+
+
+def learn(text: str, key: Key, rows: Compiled, reads_context: str) -> Template | None:
+    """The template of a text that was compiled, if its literals can be traced."""
+    places = {}
+    values = []
+    for number, found in enumerate(_CUT.finditer(text)):
+        places[found.start()] = number
+        values.append(found.group())
+    used = set()
+    traced = []
+    for shape, constants, origins in rows:
+        sources = []
+        for value, origin in zip(constants, origins, strict=True):
+            if origin < 0:
+                sources.append(Source(-1, 1.0, value))
+                continue
+            sign = 1.0
+            if origin not in places and text[origin] == "-":
+                origin += 1 + len(text[origin + 1 :]) - len(text[origin + 1 :].lstrip())
+                sign = -1.0
+            literal = places.get(origin)
+            if literal is None:
+                return None
+            if not key[1][literal] and sign * float(values[literal]) != value:
+                return None
+            used.add(literal)
+            sources.append(Source(literal, sign, 0.0))
+        traced.append((shape, sources))
+    if used != set(range(len(values))):
+        return None
+    return Template(traced, reads_context, list(key[1]))
