@@ -322,7 +322,13 @@ class BlockIndex(RowIndex):
         at = self._place[rows]
         held = codes[at // LANES, :, :, at % LANES]
         empty = entries[:, :, 0] > entries[:, :, 1]
-        covered = (held[:, :, 0] <= entries[:, :, 0]) & (entries[:, :, 1] <= held[:, :, 1])
+        # An unbounded end and the outermost gap admit the same messages.
+        top = (coding.FIRST_GAP + 2 * np.diff(self._starts))[self._order]
+        low_covered = held[:, :, 0] <= np.where(
+            entries[:, :, 0] == coding.ANY_LOW, coding.FIRST_GAP, entries[:, :, 0]
+        )
+        high_covered = np.minimum(entries[:, :, 1], top) <= held[:, :, 1]
+        covered = low_covered & high_covered
         assert (covered | empty).all(), "k is not within K"
         exact = (b.exact[at // LANES] >> (at % LANES).astype(np.uint64)) & np.uint64(1)
         tight = (held == entries).all(axis=(1, 2))

@@ -180,7 +180,11 @@ def narrow_guards(
                 continue
             for end in range(2):
                 limit = low if end == 0 else high
+                if limit == (-np.inf if end == 0 else np.inf):
+                    continue
                 if abs(limit) == np.inf:
+                    guards[context, 0] = SHUT[0]
+                    guards[context, 1] = SHUT[1]
                     continue
                 margin = 8.0 * 2.3e-16 * (abs(limit) + abs(constant)) / abs(factor)
                 x = (limit - constant) / factor
