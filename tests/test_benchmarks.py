@@ -274,6 +274,24 @@ def test_a_weak_baseline_shows_nothing(tmp_path: Path, plain_s: float, weak: boo
     assert words["burst_during"] == "no data"
 
 
+def test_a_burst_that_was_stopped_is_not_compared(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.agile.page import page
+
+    parameters = tiny_parameters()
+    lines = raw_lines(parameters)["burst"]
+    lines[0] |= {"chunks": [], "complete": False}
+    lines[1] |= {"chunks": lines[1]["chunks"][:3], "complete": False}
+    (tmp_path / "raw").mkdir()
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "raw" / "burst.jsonl").write_text(body, encoding="utf-8")
+    text = page(tmp_path, parameters).read_text("utf-8")
+    assert "stopped at 0" in text
+    assert "stopped at 30" in text
+    overall = next(line for line in text.splitlines() if "overall best approach" in line)
+    assert "no data" in overall
+
+
 def test_every_claim_of_the_paper_has_a_check() -> None:
     from benchmarks.agile.claims import CHECKS
     from benchmarks.agile.page import ABOUT, load_paper

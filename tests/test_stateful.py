@@ -45,14 +45,14 @@ if os.environ.get("GERMANE_SHRINK"):
 settings.register_profile(
     "ci",
     phases=PHASES,
-    max_examples=20,
+    max_examples=12,
     stateful_step_count=30,
     deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(
-    "campaign", settings.get_profile("ci"), max_examples=20 * 50, stateful_step_count=30
+    "campaign", settings.get_profile("ci"), max_examples=12 * 50, stateful_step_count=30
 )
 PROFILE = settings.get_profile("campaign" if CAMPAIGN else "ci")
 
@@ -73,6 +73,7 @@ def small_tables(monkeypatch):
     monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
     monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
     monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)
+    monkeypatch.setattr("germane.filter.tables.CARE_EVERY", 4)
     monkeypatch.setattr("germane.filter.tables.SMALL", 40)
     monkeypatch.setattr("germane.filter.tables.SWEPT_PER_CANDIDATE", 2)
 

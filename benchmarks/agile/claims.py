@@ -61,6 +61,13 @@ class Run:
             raise NoData
         return cell
 
+    def whole_burst(self, strategy: str) -> float:
+        """Throughput over all phases; a run that was stopped has none to compare."""
+        cell = self.burst(strategy)
+        if not cell.line["complete"]:
+            raise NoData
+        return cell.throughput
+
     def baseline(self) -> float | None:
         """The least of NOINDEX / plain scan over Experiment 1; None where it was not observed."""
         experiment = self.parameters["experiments"]["vary_up"]
@@ -221,15 +228,19 @@ def burst_outside(run: Run) -> Verdict:
 
 
 def burst_overall(run: Run) -> Verdict:
-    rates = {name: run.burst(name).throughput for name in (*RIVALS, "AGILE")}
+    rates = {name: run.whole_burst(name) for name in (*RIVALS, "AGILE")}
     text = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
     return rates["AGILE"] >= max(rates.values()) * 0.999, f"messages/s over the whole: {text}"
+
+
+def whole(cell: Cell | None) -> bool:
+    return cell is not None and bool(cell.line["complete"])
 
 
 def burst_policy(run: Run) -> Verdict:
     policies = run.parameters["burst"]["policies"]
     cells = {policy: run.seen.burst_of("AGILE", policy) for policy in policies}
-    rates = {policy: cell.throughput for policy, cell in cells.items() if cell}
+    rates = {policy: cell.throughput for policy, cell in cells.items() if whole(cell)}
     if "auto" not in rates or len(rates) < 2:
         raise NoData
     text = ", ".join(f"{policy} {rate:,.0f}" for policy, rate in rates.items())

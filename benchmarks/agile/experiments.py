@@ -140,11 +140,11 @@ def observe_burst(bench: Bench) -> Iterator[dict[str, Any]]:
         lanes.append(Lane(f"{name} {policy}", bench.fresh(index, policy), events))
     n_messages = sum(length for length, _ in burst["phases"])
     with quiet():
-        for lane in lanes:
-            lane.warm_up(float("inf"), warm_up)
+        warm = {lane.name: lane.warm_up(bench.burst_s, warm_up) for lane in lanes}
         for _ in range(n_messages // burst["batch"]):
             for lane in lanes:
-                if sum(chunk.seconds for chunk in lane.chunks) < bench.burst_s:
+                spent = sum(chunk.seconds for chunk in lane.chunks)
+                if warm[lane.name] == warm_up and spent < bench.burst_s:
                     lane.chunks.append(exactly(lane, burst["batch"]))
     n_common, word, agree = common_digest(lanes)
     for (name, index, policy), lane in zip(entries, lanes, strict=True):
@@ -155,7 +155,7 @@ def observe_burst(bench: Bench) -> Iterator[dict[str, Any]]:
             "phases": burst["phases"],
             "upd_att": burst["upd_att"],
             "delta_u": burst["delta_u"],
-            "warm_up_messages": warm_up,
+            "warm_up_messages": warm[lane.name],
             "complete": sum(chunk.n_messages for chunk in lane.chunks) >= n_messages,
             "chunks": [as_row(chunk) for chunk in lane.chunks],
             "counters": lane.observed(),

@@ -77,8 +77,13 @@ class Observations:
         return found
 
     def burst_of(self, strategy: str, policy: Any = None) -> Cell | None:
+        """The run of a strategy through the burst, unless its warm-up used up the budget."""
         for cell in self.burst:
-            if cell.line["strategy"] == strategy and cell.line["policy"] == policy:
+            if (
+                cell.n_messages
+                and cell.line["strategy"] == strategy
+                and cell.line["policy"] == policy
+            ):
                 return cell
         return None
 

@@ -19,6 +19,7 @@ SETTLE_ROWS = 512
 """Rows that wait outside before they are worth an index."""
 SAMPLE = 256
 """Recent messages that selectivities are estimated on."""
+OBSERVE_EVERY = 16
 CHECK_EVERY = 4096
 BLOCK_NS = 60.0
 """What opening a block costs."""
@@ -30,6 +31,7 @@ class Table:
     def __init__(self, attributes: tuple[int, ...], make: Callable[[], RowIndex]) -> None:
         self.attributes = np.array(attributes, np.int32)
         self.required: NDArray[np.int32] = self.attributes
+        self.in_order = attributes == tuple(range(len(attributes)))
         self._make = make
         self.index: RowIndex | None = None
         self.n_inside = 0
@@ -40,7 +42,9 @@ class Table:
         self.n_points = 0
         self._build_ns = 0.0
         self._opened_at_build = 0
-        self._probes = 0
+        self.n_probes = 0
+        self._probes_at_build = 0
+        self._next_check = 0
         self._fresh_rate = 0.0
 
     def wants_settling(self) -> bool:
@@ -62,15 +66,20 @@ class Table:
         self.index.build(rows, lows, highs, whole, awake)
         self._build_ns = float(time.perf_counter_ns() - start)
         self._opened_at_build = getattr(self.index, "opened", 0)
-        self._probes = 0
+        self._probes_at_build = self.n_probes
         self._fresh_rate = 0.0
         self.builds += 1
 
     def observe(self, point: NDArray[np.float64]) -> None:
         """Remember a message for estimating selectivities."""
-        self.points[self.n_points % SAMPLE] = point
-        self.n_points += 1
-        self._probes += 1
+        self.n_probes += 1
+        if self.n_points < SAMPLE or not self.n_probes % OBSERVE_EVERY:
+            self.points[self.n_points % SAMPLE] = point[: len(self.attributes)]
+            self.n_points += 1
+
+    def excludes(self, message: NDArray[np.float64]) -> bool:
+        """Whether a message lacks an attribute that every row of the table needs."""
+        return bool(np.isnan(message[self.required]).any())
 
     def describe(self, names: list[str]) -> dict[str, Any]:
         """What a person would want to know of the table."""
@@ -87,16 +96,21 @@ class Table:
     def wants_packing(self) -> bool:
         """Whether to pack anew: zones are worn, or other slots have become more selective."""
         opened = getattr(self.index, "opened", None)
-        if opened is None or self._probes < SAMPLE:
+        probes = self.n_probes - self._probes_at_build
+        if opened is None or probes < SAMPLE:
             return False
         opened -= self._opened_at_build
-        if self._probes == SAMPLE:
-            self._fresh_rate = opened / SAMPLE
+        if not self._fresh_rate:
+            self._fresh_rate = max(opened, 1) / probes
+            self._next_check = self.n_probes + CHECK_EVERY
             return self._order_is_stale()
-        wasted = opened - 1.5 * self._fresh_rate * self._probes
+        wasted = opened - 1.5 * self._fresh_rate * probes
         if wasted * BLOCK_NS > 2.0 * self._build_ns:
             return True
-        return self._probes % CHECK_EVERY == 0 and self._order_is_stale()
+        if self.n_probes < self._next_check:
+            return False
+        self._next_check = self.n_probes + CHECK_EVERY
+        return self._order_is_stale()
 
     def _order_is_stale(self) -> bool:
         stale = getattr(self.index, "order_is_stale", None)

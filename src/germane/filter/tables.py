@@ -35,6 +35,9 @@ MAX_TABLES = 64
 SWEPT_PER_CANDIDATE = 32
 """Sweeping over a row that fails costs so many times less than testing a false positive."""
 DECAY = 0.98
+"""What was counted fades by this factor a message: it speaks of the last fifty or so."""
+FEW_TABLES = 4
+CARE_EVERY = 64
 SMALL = 4096
 """Below so many rows ``index='auto'`` sweeps: an index would cost more than it saves."""
 
@@ -72,6 +75,8 @@ class Tables:
         self.recent_false = 0.0
         self.recent_messages = 0.0
         self._countdown = 0
+        self.n_messages = 0
+        self._faded_at = 0
         self.deescalations = 0
         self.n_postfiltered = 0
         self.n_swept = 0
@@ -178,6 +183,7 @@ class Tables:
 
     def count_updates(self, slot: int, n: int) -> None:
         """Remember how often a context slot changes."""
+        self._fade()
         if slot >= len(self.recent_updates):
             self.recent_updates = longer(self.recent_updates, self.contexts.n_slots)
         self.recent_updates[slot] += n
@@ -305,40 +311,63 @@ class Tables:
 
     def probe(self, message: NDArray[np.float64], raw: Any) -> tuple[Rows, int, int]:
         """Rows that match a message; the candidates and the false positives it took."""
-        self.recent_messages = self.recent_messages * DECAY + 1.0
-        self.recent_updates *= DECAY
+        self.n_messages += 1
         self.texts.forget()
         out = self.out
         n_found, n_candidates, n_false = 0, 0, 0
-        every = 0
-        if self.strategy.mode == ESCALATE and self.strategy.indexed:
-            every = self.policy.interval(float(self.recent_updates.sum()), self.recent_false)
-        for number, table in enumerate(self.tables):
-            if self.strategy.indexed:
-                self._maintain(number, table)
-            if not table.n_inside:
-                continue
-            required = message[table.required]
-            if (required != required).any():
-                continue
-            point = message[table.attributes]
-            table.observe(point)
-            free = out[n_found:]
-            assert table.index is not None
-            n_certain, top = table.index.probe(point, free)
-            candidates = free[top:]
-            n_found += n_certain
-            n_candidates += n_certain + len(candidates)
-            if len(candidates):
-                n_found, n_failed = self._postfilter(candidates, message, raw, out, n_found)
-                n_false += n_failed
-                if n_failed and every:
-                    self._deescalate(number, n_failed, every)
+        if self.strategy.indexed:
+            many = len(self.tables) > FEW_TABLES
+            for number, table in enumerate(self.tables):
+                if table.n_waiting or not table.n_probes % CARE_EVERY:
+                    self._maintain(number, table)
+                if not table.n_inside or (many and table.excludes(message)):
+                    continue
+                point = message if table.in_order else message[table.attributes]
+                table.observe(point)
+                free = out[n_found:] if n_found else out
+                n_certain, top = table.index.probe(point, free)  # type: ignore[union-attr]
+                n_found += n_certain
+                n_candidates += n_certain
+                if top < len(free):
+                    n_candidates += len(free) - top
+                    n_found, n_failed = self._postfilter(free[top:], message, raw, out, n_found)
+                    if n_failed:
+                        n_false += self._learn(number, n_failed)
         if self.n_outside:
-            n_found, swept = self._sweep(message, raw, out, n_found, every)
+            n_found, swept = self._sweep(message, raw, out, n_found)
             n_candidates += swept
-        self.recent_false = self.recent_false * DECAY + n_false
         return out[:n_found], n_candidates, n_false
+
+    def _interval(self) -> int:
+        """False positives per deescalation, by the policy; 0 for strategies that have none."""
+        if self.strategy.mode != ESCALATE or not self.strategy.indexed:
+            return 0
+        self._fade()
+        return self.policy.interval(float(self.recent_updates.sum()), self.recent_false)
+
+    def _fade(self) -> None:
+        """Let what was counted fade with the messages that have passed."""
+        passed = self.n_messages - self._faded_at
+        if passed:
+            factor = DECAY**passed
+            self.recent_updates *= factor
+            self.recent_false *= factor
+            self.recent_messages = self.recent_messages * factor + (1 - factor) / (1 - DECAY)
+            self._faded_at = self.n_messages
+
+    def _learn(self, number: int, n_failed: int) -> int:
+        """Count the false positives that escalated entries caused; deescalate if it is time."""
+        failed, reasons = self.failed[:n_failed], self.reasons[:n_failed]
+        kept = rowwise.keep_escalated(
+            failed, reasons, self.conjunctions.rows, self.conjunctions.columns
+        )
+        if not kept:
+            return 0
+        every = self._interval()
+        self.recent_false += kept
+        if every:
+            self._deescalate(number, failed[:kept], every)
+        return int(kept)
 
     def _postfilter(
         self, candidates: Rows, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int
@@ -362,20 +391,23 @@ class Tables:
         return n_found, n_failed
 
     def _sweep(
-        self, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int, every: int
+        self, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int
     ) -> tuple[int, int]:
         """Test the rows that no index holds."""
         sample = self.failed[:64]
         n_words = -(-self.conjunctions.n_rows // LANES)
         n_expelled = sum(table.n_expelled for table in self.tables)
+        every = self._interval() if n_expelled else 0
         passed, n_waiting, n_failed, n_sampled = rowwise.sweep(
             self.outside[:n_words], message, self.conjunctions.rows, self.conjunctions.columns,
             self.contexts.values, self.texts.view,
-            every * SWEPT_PER_CANDIDATE if n_expelled else 0,
+            every * SWEPT_PER_CANDIDATE,
             out[n_found:], self.spare, sample,
         )  # fmt: skip
         n_found += passed
         swept = passed + n_waiting + n_failed
+        if n_expelled:
+            self.recent_false += n_failed / SWEPT_PER_CANDIDATE
         self.n_swept += swept
         if n_sampled:
             rows = np.unique(sample[:n_sampled])
@@ -435,17 +467,16 @@ class Tables:
             rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
         )
 
-    def _deescalate(self, number: int, n_failed: int, every: int) -> None:
+    def _deescalate(self, number: int, failed: Rows, every: int) -> None:
         """AGILE Fig. 8, lines 5-7: one false positive in ``every`` has its row made exact."""
-        caused = self.reasons[:n_failed] >= 0
-        n = int(caused.sum())
-        first = self._countdown
-        self._countdown = (first - n) % every
-        if first >= n:
+        first = min(self._countdown, every - 1)
+        if first >= len(failed):
+            self._countdown = first - len(failed)
             return
+        rows = failed[first::every].copy()
+        self._countdown = every - 1 - (len(failed) - 1 - first) % every
         table = self.tables[number]
         assert table.index is not None
-        rows = self.failed[:n_failed][caused][first::every].copy()
         lows, highs = self._scoped_intervals(number, table, rows)
         table.index.deescalate(rows, lows, highs, self._whole(rows))
         self.deescalations += len(rows)

@@ -515,3 +515,17 @@ def set_bits(wanted: Any, on: Any, bitmap: Any) -> None:
             bitmap[wanted[i] // LANES] |= bit
         else:
             bitmap[wanted[i] // LANES] &= ~bit
+
+
+@kernel
+def keep_escalated(failed: Any, reasons: Any, rows: Any, shapes: Any) -> Any:
+    """Compact to the false positives whose failing predicate follows a context; how many."""
+    kept = 0
+    for i in range(failed.shape[0]):
+        if reasons[i] < 0:
+            continue
+        form = shapes.first[rows.shape[failed[i]]] + reasons[i]
+        if shapes.flags[form] & (LOW_CONTEXT | HIGH_CONTEXT):
+            failed[kept] = failed[i]
+            kept += 1
+    return kept
