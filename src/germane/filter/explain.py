@@ -218,15 +218,17 @@ def explain_row(
 ) -> tuple[Step, ...]:
     """The predicates of one row, each with its truth for a message now."""
     reader = _Reader(row, conjunctions, contexts, messages, schema, strings, texts)
-    rows, shapes, values = conjunctions.rows, conjunctions.columns, contexts.values
-    shape = int(rows.shape[row])
-    first = int(shapes.first[shape])
+    rows, shapes, forms, code_pool, pool = conjunctions.view
+    values = contexts.values
+    shape = shapes[rows[row]["shape"]]
+    first = int(shape["first"])
+    bounds = (first, rows, forms, pool, values)
     steps = []
     for form, f in enumerate(reader.shape.forms):
         value = vector[f.attribute]
-        low = op.low_bound(row, first + form, first, rows, shapes, values)
-        high = op.high_bound(row, first + form, first, rows, shapes, values)
-        truth: bool | None = bool(op.holds(value, row, first + form, first, rows, shapes, values))
+        low = op.low_bound(row, first + form, *bounds)
+        high = op.high_bound(row, first + form, *bounds)
+        truth: bool | None = bool(op.holds(value, row, first + form, *bounds))
         name = reader.messages[f.attribute]
         type_ = schema.type_of(name)
         if f.flags & op.ONLY_NULL:
@@ -237,22 +239,21 @@ def explain_row(
         ends = [reader.value(end, type_) for end in (low, high) if abs(end) != np.inf]
         right = ends[0] if len(set(ends)) == 1 else (tuple(ends) or None)
         steps.append(Step(reader.form_text(form), truth, message.get(name), right))
-    stack = np.empty(op.STACK)
     texts.forget()
-    for code, span in (
-        (reader.shape.wakes, shapes.wakes[shape]),
-        (reader.shape.program, shapes.program[shape]),
+    for code, start in (
+        (reader.shape.wakes, int(shape["wakes"])),
+        (reader.shape.program, int(shape["program"])),
     ):
         for text, begin, end in reader.program_texts(code):
-            a, b = int(span[0]) + begin, int(span[0]) + end
+            a, b = start + begin, start + end
             result = op.UNSEEN
             while result == op.UNSEEN:
-                result = op.run(a, b, row, vector, rows, shapes, values, texts.view, stack)
+                result = op.run(a, b, row, vector, rows, code_pool, pool, values, *texts.view)
                 if result == op.UNSEEN:
                     texts.answer(message)
             known = None if result != result else bool(result)
             steps.append(Step(text, known, _read_values(code, begin, end, reader, vector, values,
-                              int(rows.context[row])), None))  # fmt: skip
+                              int(rows[row]["context"])), None))  # fmt: skip
     return tuple(steps)
 
 

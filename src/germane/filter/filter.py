@@ -287,7 +287,7 @@ class Filter:
                     self._schema, self._strings, self._texts,
                 )  # fmt: skip
             )
-            owner = int(self._conjunctions.rows.context[row])
+            owner = int(self._conjunctions.rows[row]["context"])
             context = self._contexts.ids.id_of(owner) if owner >= 0 else None
         return Explanation(profile_id, context, tuple(parts))
 

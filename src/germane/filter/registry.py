@@ -241,11 +241,11 @@ class Registry:
         reached = [row for profile_id in iter(self.ids) for row in self.rows_of(profile_id)]  # type: ignore[call-overload]
         assert sorted(reached) == sorted(live)
         for row in reached:
-            context = int(self.conjunctions.rows.context[row])
+            context = int(self.conjunctions.rows[row]["context"])
             if context >= 0:
                 chain = []
                 linked = int(self.contexts.head[context])
                 while linked >= 0:
                     chain.append(linked)
-                    linked = int(self.conjunctions.rows.next[linked])
+                    linked = int(self.conjunctions.rows[linked]["next"])
                 assert row in chain

@@ -71,6 +71,8 @@ class Tables:
         self.scopes = Scopes() if strategy.partial else None
         self.recent_updates: NDArray[np.float64] = np.zeros(4)
         self._n_read = 0
+        self._n_seen_shapes = 0
+        self._n_attributes = 0
         self._read_slots: dict[int, list[int]] = {}
         self.recent_false = 0.0
         self.recent_messages = 0.0
@@ -80,6 +82,9 @@ class Tables:
         self.deescalations = 0
         self.n_postfiltered = 0
         self.n_swept = 0
+        self._make_room(64)
+        self._slots: dict[int, NDArray[np.int32]] = {}
+        self.sharpest = np.ones((8, 2), np.int64)
         self.out: Rows = np.empty(16, np.int32)
         self.spare: Rows = np.empty(16, np.int32)
         self.failed: Rows = np.empty(16, np.int32)
@@ -105,9 +110,7 @@ class Tables:
         for table, count in zip(self.tables, counts.tolist(), strict=True):
             table.n_waiting += count
         self._wake(rows)
-        kernels.shut_guards(
-            rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
-        )
+        kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
 
     def reserve_buffers(self) -> None:
         """Room for every row to be a candidate."""
@@ -190,64 +193,86 @@ class Tables:
 
     def disturb(self, contexts: Rows, slot: int) -> None:
         """Carry changed context values into what was derived from them."""
-        conjunctions, store = self.conjunctions, self.contexts
-        rows_view, shapes = conjunctions.rows, conjunctions.columns
-        n, n_rows = kernels.count_entries(contexts, slot, store.head, rows_view, shapes)
-        rows, forms = np.empty(n, np.int32), np.empty(n, np.int32)
-        lows, highs = np.empty(n), np.empty(n)
-        sleepers = np.empty(n_rows, np.int32)
-        n_sleepers = kernels.entries_of(
-            contexts, slot, store.head, rows_view, shapes, store.values,
-            rows, forms, lows, highs, sleepers,
-        )  # fmt: skip
+        store, view = self.contexts, self.conjunctions.view
+        while True:
+            n, n_sleepers = kernels.entries_of(
+                contexts, slot, store.head, *view, store.values, *self._entries
+            )
+            if max(n, n_sleepers) <= len(self._sleepers):
+                break
+            self._make_room(max(n, n_sleepers))
+        sleepers = self._sleepers[:n_sleepers]
         if n_sleepers:
-            self._wake(sleepers[:n_sleepers])
-        room_lows, room_highs = np.full(n, -np.inf), np.full(n, np.inf)
-        attributes = shapes.attribute[forms]
-        for number in range(len(self.tables)) if self.strategy.indexed else ():
-            self._revise(number, rows, attributes, lows, highs, room_lows, room_highs)
-        kernels.set_guards(contexts, store.guards[slot], kernels.MINIMUM, kernels.MAXIMUM)
-        kernels.narrow_guards(
-            rows, forms, room_lows, room_highs, slot, rows_view, shapes,
+            self._wake(sleepers)
+        rows, forms, lows, highs = (array[:n] for array in self._entries[:4])
+        if self.strategy.indexed:
+            self._revise(rows, forms, lows, highs)
+        else:
+            lows[:], highs[:] = -np.inf, np.inf
+        kernels.lay_guards(
+            contexts, rows, forms, lows, highs, sleepers, slot, *view,
             store.guards[slot], store.origin[slot], store.scale[slot],
         )  # fmt: skip
-        if n_sleepers:
-            shut = rows_view.context[sleepers[:n_sleepers]]
-            kernels.set_guards(shut, store.guards[slot], *kernels.SHUT)
+
+    def _make_room(self, n: int) -> None:
+        """Buffers for the entries that one column of updates disturbs."""
+        self._sleepers = np.empty(n, np.int32)
+        self._entries = (
+            np.empty(n, np.int32),
+            np.empty(n, np.int32),
+            np.empty(n),
+            np.empty(n),
+            self._sleepers,
+        )
 
     def _revise(
         self,
-        number: int,
         rows: Rows,
-        attributes: NDArray[np.int32],
+        forms: Rows,
         lows: NDArray[np.float64],
         highs: NDArray[np.float64],
-        room_lows: NDArray[np.float64],
-        room_highs: NDArray[np.float64],
     ) -> None:
-        """Carry entries into one table's index, and ask it how far they may move now."""
+        """Carry entries into the indexes; their intervals become the room they have now."""
+        attributes = self.conjunctions.forms["attribute"][forms]
+        inside = self.state[rows] == INSIDE
+        numbers = self.table[rows]
+        for number, table in enumerate(self.tables):
+            if table.index is None or not table.n_inside:
+                continue
+            slots = self._slot_of(table)[attributes]
+            mine = inside & (numbers == number) & (slots >= 0)
+            if mine.all():
+                self._revise_table(number, rows, slots, lows, highs)
+                return
+            if mine.any():
+                part_lows, part_highs = lows[mine], highs[mine]
+                self._revise_table(number, rows[mine], slots[mine], part_lows, part_highs)
+                lows[mine], highs[mine] = part_lows, part_highs
+                inside &= ~mine
+                forms[mine] = -1 - forms[mine]
+        untouched = forms >= 0
+        lows[untouched], highs[untouched] = -np.inf, np.inf
+        forms[~untouched] = -1 - forms[~untouched]
+
+    def _revise_table(
+        self,
+        number: int,
+        rows: Rows,
+        slots: Rows,
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
+    ) -> None:
         table = self.tables[number]
-        if table.index is None or not table.n_inside:
-            return
-        slot_of = self._slot_of(table)
-        slots = slot_of[attributes]
-        mine = (self.table[rows] == number) & (self.state[rows] == INSIDE) & (slots >= 0)
-        if not mine.any():
-            return
-        rows, slots = rows[mine], slots[mine]
-        lows, highs = lows[mine], highs[mine]
+        assert table.index is not None
         if self.scopes is not None:
             if self.scopes.due(number, table.n_inside):
                 self._build(number, table)
-                room_lows[mine], room_highs[mine] = table.index.extent(rows, slots)
-                return
-            lows, highs = self.scopes.clip(number, slots, lows, highs)
+            lows[:], highs[:] = self.scopes.clip(number, slots, lows, highs)
         expelled = table.index.revise(
             rows, slots, lows, highs, self.strategy.mode, self._rates(table)
         )
         if len(expelled):
             self._leave(table, expelled)
-        room_lows[mine], room_highs[mine] = table.index.extent(rows, slots)
 
     def _rates(self, table: Table) -> NDArray[np.float64]:
         """Updates of an entry per message, lately, for each slot of a table's index."""
@@ -287,11 +312,11 @@ class Tables:
     def _wake(self, rows: Rows) -> None:
         """Evaluate context-only predicates of rows, and show the outcome to the indexes."""
         before = self.conjunctions.awake[rows].copy()
-        view, shapes = self.conjunctions.rows, self.conjunctions.columns
+        view = self.conjunctions.view
         waiting, wanted = np.empty(len(rows), np.int32), rows
         while len(wanted):
             n = rowwise.evaluate_awake(
-                wanted, view, shapes, self.contexts.values, self.texts.view, waiting
+                wanted, *view, self.contexts.values, *self.texts.view, waiting
             )
             wanted = waiting[:n].copy()
             if n:
@@ -358,9 +383,7 @@ class Tables:
     def _learn(self, number: int, n_failed: int) -> int:
         """Count the false positives that escalated entries caused; deescalate if it is time."""
         failed, reasons = self.failed[:n_failed], self.reasons[:n_failed]
-        kept = rowwise.keep_escalated(
-            failed, reasons, self.conjunctions.rows, self.conjunctions.columns
-        )
+        kept = rowwise.keep_escalated(failed, reasons, *self.conjunctions.view[:3])
         if not kept:
             return 0
         every = self._interval()
@@ -375,12 +398,12 @@ class Tables:
         """Test candidates exactly; survivors go to ``out`` from ``n_found`` on."""
         pending = self.spare[: len(candidates)]
         pending[:] = candidates
-        view, shapes = self.conjunctions.rows, self.conjunctions.columns
+        view = self.conjunctions.view
         self.n_postfiltered += len(pending)
         n_failed = 0
         while len(pending):
             passed, failed, waiting = rowwise.postfilter(
-                pending, message, view, shapes, self.contexts.values, self.texts.view,
+                pending, message, *view, self.contexts.values, *self.texts.view,
                 out[n_found:], self.failed[n_failed:], self.reasons[n_failed:],
             )  # fmt: skip
             n_found += passed
@@ -398,9 +421,10 @@ class Tables:
         n_words = -(-self.conjunctions.n_rows // LANES)
         n_expelled = sum(table.n_expelled for table in self.tables)
         every = self._interval() if n_expelled else 0
+        self.sharpest = longer(self.sharpest, len(self.conjunctions.forms), 1)
         passed, n_waiting, n_failed, n_sampled = rowwise.sweep(
-            self.outside[:n_words], message, self.conjunctions.rows, self.conjunctions.columns,
-            self.contexts.values, self.texts.view,
+            self.outside[:n_words], message, *self.conjunctions.view,
+            self.contexts.values, *self.texts.view, self.sharpest,
             every * SWEPT_PER_CANDIDATE,
             out[n_found:], self.spare, sample,
         )  # fmt: skip
@@ -463,9 +487,7 @@ class Tables:
         """Rows are in an index now: not swept, and any change of their contexts matters."""
         rowwise.set_bits(rows, np.zeros(len(rows), np.bool_), self.outside)
         self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
-        kernels.shut_guards(
-            rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
-        )
+        kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
 
     def _deescalate(self, number: int, failed: Rows, every: int) -> None:
         """AGILE Fig. 8, lines 5-7: one false positive in ``every`` has its row made exact."""
@@ -480,9 +502,7 @@ class Tables:
         lows, highs = self._scoped_intervals(number, table, rows)
         table.index.deescalate(rows, lows, highs, self._whole(rows))
         self.deescalations += len(rows)
-        kernels.shut_guards(
-            rows, self.conjunctions.rows, self.conjunctions.columns, self.contexts.guards
-        )
+        kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
 
     def _readmit(self, rows: Rows) -> None:
         """Take expelled rows back into their indexes."""
@@ -503,19 +523,28 @@ class Tables:
     # small things ----------------------------------------------------------------------------
 
     def _slot_of(self, table: Table) -> NDArray[np.int32]:
-        attributes = self.conjunctions.columns.attribute
-        n = int(max(attributes.max(initial=0), table.attributes.max(initial=0))) + 1
-        slot_of = np.full(n, -1, np.int32)
-        slot_of[table.attributes] = np.arange(len(table.attributes))
-        return slot_of
+        """Message slot -> slot of a table's index, or -1."""
+        n = self._n_message_slots()
+        known = self._slots.get(id(table))
+        if known is None or len(known) < n:
+            known = np.full(n, -1, np.int32)
+            known[table.attributes] = np.arange(len(table.attributes))
+            self._slots[id(table)] = known
+        return known
+
+    def _n_message_slots(self) -> int:
+        while self._n_seen_shapes < len(self.conjunctions.shapes):
+            for form in self.conjunctions.shapes[self._n_seen_shapes].forms:
+                self._n_attributes = max(self._n_attributes, form.attribute + 1)
+            self._n_seen_shapes += 1
+        return self._n_attributes
 
     def _intervals(self, table: Table, rows: Rows) -> tuple[Any, Any]:
         lows = np.empty((len(rows), len(table.attributes)))
         highs = np.empty_like(lows)
         rowwise.intervals(
-            rows, self._slot_of(table), self.conjunctions.rows, self.conjunctions.columns,
-            self.contexts.values, lows, highs,
-        )  # fmt: skip
+            rows, self._slot_of(table), *self.conjunctions.view, self.contexts.values, lows, highs
+        )
         return lows, highs
 
     def _scoped_intervals(self, number: int, table: Table, rows: Rows) -> tuple[Any, Any]:

@@ -121,10 +121,13 @@ class Texts:
         self._seen: list[int] = []
         self._n_cached = 0
         self._cache = _empty_cache(64)
-        self._wanted: NDArray[np.int64] = np.zeros(4096, np.int64)
-        self._wanted_label = np.zeros(4096)
-        self._n_wanted = np.zeros(1, np.int64)
-        self.view = self._make_view()
+        self._wanted = np.zeros(4096, kernels.WANTED)
+        self._stack = np.empty(kernels.STACK)
+
+    @property
+    def view(self) -> tuple[NDArray[Any], ...]:
+        """(truth, cache, wanted, stack), in the order in which kernels take them."""
+        return self._truth, self._cache, self._wanted, self._stack
 
     def number(self, key: tuple[Any, ...]) -> int:
         """The number of a text predicate, new or known."""
@@ -134,7 +137,6 @@ class Texts:
             self.keys.append(key)
             self._patterns.append(Pattern.parse(key[2], key[3]) if key[0] == "like" else None)
             self._truth = longer(self._truth, len(self.keys), kernels.UNSEEN)
-            self.view = self._make_view()
         return number
 
     def forget(self) -> None:
@@ -145,16 +147,14 @@ class Texts:
 
     def answer(self, message: Mapping[str, Any]) -> None:
         """Evaluate what kernels asked for."""
-        n = int(self._n_wanted[0])
-        for number, label in zip(
-            self._wanted[:n].tolist(), self._wanted_label[:n].tolist(), strict=True
-        ):
+        n = int(self._wanted[0]["number"])
+        for label, number in self._wanted[1 : n + 1].tolist():
             if label == label:
                 self._cache_verdict(number, label)
             elif self._truth[number] == kernels.UNSEEN:
                 self._truth[number] = self.evaluate(number, message)
                 self._seen.append(number)
-        self._n_wanted[0] = 0
+        self._wanted[0]["number"] = 0
 
     def evaluate(self, number: int, message: Mapping[str, Any]) -> float:
         """Truth of a text predicate for a message's raw values."""
@@ -170,43 +170,36 @@ class Texts:
         return float(COMPARE[key[0]](left, right))
 
     def _cache_verdict(self, number: int, label: float) -> None:
-        if self._n_cached * 2 >= len(self._cache[0]):
+        if self._n_cached * 2 >= len(self._cache):
             self._rehash()
-        place = kernels.text_place(number, label, self.view)
-        if self._cache[0][place] < 0:
+        place = kernels.text_place(number, label, self._cache)
+        if self._cache[place]["pattern"] < 0:
             pattern = self._patterns[number]
             assert pattern is not None
-            self._cache[0][place] = number
-            self._cache[1][place] = label
-            self._cache[2][place] = pattern.matches(self.strings.text(label))
+            self._cache[place] = (label, number, pattern.matches(self.strings.text(label)))
             self._n_cached += 1
 
     def _rehash(self) -> None:
-        old = self._cache
-        self._cache = _empty_cache(2 * len(old[0]) if self._n_cached < 2**20 else 64)
+        """A larger cache; an empty one when it would become too large."""
+        old = self._cache[self._cache["pattern"] >= 0]
+        self._cache = _empty_cache(2 * len(self._cache) if len(old) < 2**20 else 64)
         self._n_cached = 0
-        self.view = self._make_view()
-        if len(self._cache[0]) > len(old[0]):
-            for i in np.flatnonzero(old[0] >= 0).tolist():
-                place = kernels.text_place(int(old[0][i]), float(old[1][i]), self.view)
-                for new, column in zip(self._cache, old, strict=True):
-                    new[place] = column[i]
-                self._n_cached += 1
+        if len(old) < 2**20:
+            for verdict in old:
+                place = kernels.text_place(verdict["pattern"], verdict["label"], self._cache)
+                self._cache[place] = verdict
+            self._n_cached = len(old)
 
     def renumbered(self) -> None:
         """Labels have changed: forget what was cached under the old ones."""
         self._cache = _empty_cache(64)
         self._n_cached = 0
-        self.view = self._make_view()
-
-    def _make_view(self) -> kernels.Texts:
-        return kernels.Texts(
-            self._truth, *self._cache, self._wanted, self._wanted_label, self._n_wanted
-        )
 
 
-def _empty_cache(size: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    return np.full(size, -1, np.int32), np.zeros(size), np.zeros(size, np.uint8)
+def _empty_cache(size: int) -> NDArray[Any]:
+    cache = np.zeros(size, kernels.VERDICT)
+    cache["pattern"] = -1
+    return cache
 
 
 def _plain(value: Any) -> Any:

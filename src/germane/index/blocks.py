@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.index.rowindex import Flags, Keys, RowIndex, Rows
+from germane.index.rowindex import ESCALATE, Flags, Keys, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
 from germane.kernels.lanes import LANES
@@ -38,13 +38,17 @@ class BlockIndex(RowIndex):
 
     def __init__(self, attributes: NDArray[np.int32], n_rows: int = 0) -> None:
         self.attributes = attributes
-        self._codes_of_point = np.empty(len(attributes), np.int16)
+        self._scratch = np.empty((3, len(attributes)), np.int16)
+        self._counters = np.zeros(kernels.N_COUNTERS, np.int64)
+        self._moves = np.zeros((len(attributes), 2))
+        self.opened = 0  # blocks opened by probes so far
         self._order = np.arange(len(attributes))  # slot -> column of codes
         self._column = np.arange(len(attributes), dtype=np.int32)
         self.selectivity = np.ones(len(attributes))
+        self._no_slack = np.zeros(len(attributes), np.int64)
         self._cuts = np.empty(0)
         self._starts = np.zeros(len(attributes) + 1, np.int64)
-        self._place: Rows = np.full(max(n_rows, 1), -1, np.int32)
+        self._places: Rows = np.full(max(n_rows, 1), -1, np.int32)
         self._allocate(1, min(1, len(attributes)))
 
     # building --------------------------------------------------------------------------------
@@ -55,14 +59,13 @@ class BlockIndex(RowIndex):
         n_blocks = -(-len(rows) // LANES)
         cuts = self._shares(n_blocks)
         entries = np.ascontiguousarray(entries[:, self._order])
-        counters = self._blocks.counters
         self._reserve_rows(int(rows.max(initial=0)) + 1)
-        self._place[:] = -1
+        self._places[:] = -1
         self._allocate(n_blocks + max(2, n_blocks // 16), max(len(cuts), 1))
-        self._blocks.counters[:] = counters
         self._blocks.size[0] = n_blocks
         order = _pack(entries, cuts)
-        kernels.fill(entries, whole, awake, order, rows, self._blocks)
+        self._moves[:] = 0.0
+        kernels.fill(entries, whole, awake, order, rows, *self._blocks)
 
     def _fit_codes(self, lows: Keys, highs: Keys) -> NDArray[np.int16]:
         """Choose cuts among the bounds, per slot, and encode all intervals."""
@@ -147,19 +150,14 @@ class BlockIndex(RowIndex):
         n_slots = len(self.attributes)
         n_groups = -(-n_blocks // LANES)
         n_supers = -(-n_groups // LANES)
-        empty = np.zeros(n_blocks, np.uint64)
         self._blocks = kernels.Blocks(
             codes=_empty_lanes(n_blocks * n_slots),
             zones=_empty_lanes(n_groups * n_zoned),
             hulls=_empty_lanes(n_supers * n_zoned),
-            occupied=empty,
-            awake=empty.copy(),
-            exact=empty.copy(),
-            rows=np.full(n_blocks * LANES, -1, np.int32),
-            place=self._place,
+            heads=np.zeros(n_blocks, kernels.HEAD),
+            tenants=np.full(n_blocks * LANES, -1, np.int32),
+            places=self._places,
             size=np.array([0, n_slots, n_zoned], np.int64),
-            counters=np.zeros(kernels.N_COUNTERS, np.int64),
-            moves=np.zeros((n_slots, 2)),
         )
 
     def _grow(self) -> None:
@@ -168,18 +166,16 @@ class BlockIndex(RowIndex):
         n_blocks, n_zoned = int(old.size[0]), int(old.size[2])
         self._allocate(n_blocks + max(8, n_blocks // 4), n_zoned)
         new = self._blocks
-        for name in ("codes", "zones", "hulls", "occupied", "awake", "exact", "rows"):
-            source, target = getattr(old, name), getattr(new, name)
-            target[: len(source)] = source
-        for name in ("size", "counters", "moves"):
-            getattr(new, name)[:] = getattr(old, name)
+        for source, target in zip(old, new, strict=True):
+            if source is not target:
+                target[: len(source)] = source
 
     def _reserve_rows(self, n_rows: int) -> None:
-        if n_rows > len(self._place):
-            room = n_rows if n_rows > 2 * len(self._place) else n_rows + n_rows // 4
+        if n_rows > len(self._places):
+            room = n_rows if n_rows > 2 * len(self._places) else n_rows + n_rows // 4
             place = np.full(room, -1, np.int32)
-            place[: len(self._place)] = self._place
-            self._place = place
+            place[: len(self._places)] = self._place
+            self._places = places
             self._blocks = self._blocks._replace(place=place)
 
     # changing --------------------------------------------------------------------------------
@@ -189,26 +185,24 @@ class BlockIndex(RowIndex):
         entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])
         done = 0
         while done < len(rows):
-            done = kernels.insert(rows, entries, whole, awake, done, self._blocks)
+            done = kernels.insert(rows, entries, whole, awake, done, *self._blocks)
             if done < len(rows):
                 self._grow()
 
     def remove(self, rows: Rows) -> None:
-        kernels.remove(rows, self._blocks)
+        kernels.remove(rows, *self._blocks)
 
     def revise(
         self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int, rates: Keys
     ) -> Rows:
-        entries = np.empty((len(rows), 2), np.int16)
-        kernels.encode_entries(slots, lows, highs, self._cuts, self._starts, entries)
         outside: Rows = np.empty(len(rows), np.int32)
         done, n_outside = 0, 0
-        columns = self._column[slots]
-        slack = self._slack(rates)
+        slack = self._slack(rates) if mode == ESCALATE else self._no_slack
         while True:
             done, n = kernels.revise(
-                rows, columns, entries, mode, slack, OUTSIDE_SHARE, done, self._blocks,
-                outside[n_outside:],
+                rows, slots, lows, highs, mode, slack, OUTSIDE_SHARE, done,
+                self._cuts, self._starts, self._column, *self._blocks,
+                self._counters, self._moves, outside[n_outside:],
             )  # fmt: skip
             n_outside += n
             if done >= len(rows):
@@ -223,7 +217,7 @@ class BlockIndex(RowIndex):
         all other slots let through. The sum of both costs is least at the cube root below.
         A margin smaller than one step saves nothing, so there is none.
         """
-        moves = self._blocks.moves
+        moves = self._moves
         steps = moves[:, 1] / np.maximum(moves[:, 0], 1.0)
         ranked = self.selectivity[self._order]
         others = np.prod(ranked) / ranked
@@ -236,40 +230,30 @@ class BlockIndex(RowIndex):
         entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])
         done = 0
         while done < len(rows):
-            done = kernels.tighten(rows, entries, whole, done, self._blocks)
+            done = kernels.tighten(rows, entries, whole, done, *self._blocks)
             if done < len(rows):
                 self._grow()
 
     def set_awake(self, rows: Rows, awake: Flags) -> None:
-        kernels.set_awake(rows, awake, self._blocks)
+        kernels.set_awake(rows, awake, *self._blocks)
 
     # reading ---------------------------------------------------------------------------------
 
     def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
-        found: tuple[int, int] = kernels.probe_point(
-            point, self._cuts, self._starts, self._column, self._codes_of_point, self._blocks, out
+        n_certain, top, opened = kernels.probe_point(
+            point, self._cuts, self._starts, self._column, self._scratch, *self._blocks, out
         )
-        return found
-
-    def extent(self, rows: Rows, slots: Rows) -> tuple[Keys, Keys]:
-        lows, highs = np.empty(len(rows)), np.empty(len(rows))
-        kernels.extent_keys(
-            rows, slots, self._column, self._cuts, self._starts, self._blocks, lows, highs
-        )
-        return lows, highs
+        self.opened += opened
+        return n_certain, top
 
     def counters(self) -> Mapping[str, int]:
-        c = self._blocks.counters
+        c = self._counters
         return {
-            "blocks_opened": int(c[kernels.VISITED]),
+            "blocks_opened": self.opened,
             "escalations": int(c[kernels.ESCALATED]),
             "index_updates": int(c[[kernels.ESCALATED, kernels.MOVED, kernels.REWRITTEN]].sum()),
+            "local_updates": int(c[kernels.LOCAL_WRITE]),
         }
-
-    @property
-    def opened(self) -> int:
-        """Blocks opened by probes so far."""
-        return int(self._blocks.counters[kernels.VISITED])
 
     @property
     def nbytes(self) -> int:
@@ -301,25 +285,25 @@ class BlockIndex(RowIndex):
         self._blocks = kernels.Blocks(
             *(state[f"blocks_{name}"] for name in kernels.Blocks._fields)
         )
-        self._place = self._blocks.place
+        self._place = self._blocks.places
         self._order, self.selectivity = state["order"], state["selectivity"]
         self._column = np.argsort(self._order).astype(np.int32)
         self._cuts, self._starts = state["cuts"], state["starts"]
         return self
 
     def __contains__(self, row: int) -> bool:
-        return row < len(self._place) and self._place[row] >= 0
+        return row < len(self._places) and self._places[row] >= 0
 
     def _check(self, rows: Rows, lows: Keys, highs: Keys) -> None:
         b = self._blocks
         n_blocks, n_slots, n_zoned = (int(x) for x in b.size)
-        assert kernels.count_occupied(b) == len(rows)
+        assert kernels.count_occupied(*b) == len(rows)
         placed = np.flatnonzero(self._place >= 0)
         assert sorted(placed.tolist()) == sorted(rows.tolist())
-        assert (b.rows[self._place[rows]] == rows).all()
+        assert (b.tenants[self._places[rows]] == rows).all()
         codes = b.codes.reshape(-1, n_slots, 2, LANES)
         entries = self._encode(lows, highs)[:, self._order]
-        at = self._place[rows]
+        at = self._places[rows]
         held = codes[at // LANES, :, :, at % LANES]
         empty = entries[:, :, 0] > entries[:, :, 1]
         # An unbounded end and the outermost gap admit the same messages.
@@ -330,7 +314,7 @@ class BlockIndex(RowIndex):
         high_covered = np.minimum(entries[:, :, 1], top) <= held[:, :, 1]
         covered = low_covered & high_covered
         assert (covered | empty).all(), "k is not within K"
-        exact = (b.exact[at // LANES] >> (at % LANES).astype(np.uint64)) & np.uint64(1)
+        exact = (b.heads["exact"][at // LANES] >> (at % LANES).astype(np.uint64)) & np.uint64(1)
         tight = (held == entries).all(axis=(1, 2))
         assert tight[exact == 1].all(), "a row is marked exact but K is not k"
         zones = b.zones.reshape(-1, n_zoned, 2, LANES)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.kernels.conjunctions import Rows, Shapes
+from germane.kernels.conjunctions import FORM, ROW, SHAPE
 
 MAX_EXTENT = 1 << 16
 FREE = -2
@@ -49,76 +49,54 @@ class Conjunctions:
         self._free: list[list[int]] = []
         self._extent: list[tuple[int, int, int]] = []  # start in pool, rows used, rows in all
         self._used = 0
-        self._row = {
-            "shape": np.full(16, -1, np.int32),
-            "at": np.zeros(16, np.int32),
-            "step": np.zeros(16, np.int32),
-            "context": np.full(16, -1, np.int32),
-            "next": np.full(16, -1, np.int32),
-            "awake": np.zeros(16, np.uint8),
-            "profile": np.full(16, -1, np.int32),
-            "sibling": np.full(16, -1, np.int32),
-        }
+        self._rows = _free_rows(16)
         self._pool: NDArray[np.float64] = np.zeros(64)
         self._n_forms = 0
-        self._form = {
-            "attribute": np.zeros(8, np.int32),
-            "flags": np.zeros(8, np.int32),
-            "low_context": np.zeros(8, np.int32),
-            "high_context": np.zeros(8, np.int32),
-            "low_factor": np.zeros(8),
-            "high_factor": np.zeros(8),
-        }
-        self._first: NDArray[np.int32] = np.zeros(9, np.int32)
-        self._program: NDArray[np.int32] = np.zeros((8, 2), np.int32)
-        self._wakes: NDArray[np.int32] = np.zeros((8, 2), np.int32)
+        self._forms = np.zeros(8, FORM)
+        self._shapes = np.zeros(8, SHAPE)
         self._n_code = 0
         self._code: NDArray[np.int32] = np.zeros((8, 3), np.int32)
 
     # views -----------------------------------------------------------------------------------
 
     @property
-    def rows(self) -> Rows:
-        """The columns by row."""
-        row = self._row
-        return Rows(
-            row["shape"], row["at"], row["step"], row["context"], row["next"], row["awake"],
-            self._pool,
-        )  # fmt: skip
+    def view(self) -> tuple[NDArray[Any], ...]:
+        """(rows, shapes, forms, code, pool), in the order in which kernels take them."""
+        return self._rows, self._shapes, self._forms, self._code, self._pool
 
     @property
-    def columns(self) -> Shapes:
-        """The columns by shape and form."""
-        form = self._form
-        return Shapes(
-            self._first, form["attribute"], form["flags"], form["low_context"],
-            form["high_context"], form["low_factor"], form["high_factor"], self._program,
-            self._wakes, self._code,
-        )  # fmt: skip
+    def rows(self) -> NDArray[Any]:
+        """The records of all rows; see ``kernels.conjunctions.ROW``."""
+        return self._rows
+
+    @property
+    def forms(self) -> NDArray[Any]:
+        """The records of all forms."""
+        return self._forms
 
     @property
     def profile(self) -> NDArray[np.int32]:
         """Row -> profile row."""
-        return self._row["profile"]
+        return self._rows["profile"]
 
     @property
-    def awake(self) -> NDArray[np.uint8]:
+    def awake(self) -> NDArray[np.int32]:
         """Row -> whether its context-only predicates hold."""
-        return self._row["awake"]
+        return self._rows["awake"]
 
     @property
     def sibling(self) -> NDArray[np.int32]:
         """Row -> next row of the same profile, or -1."""
-        return self._row["sibling"]
+        return self._rows["sibling"]
 
     @property
     def shape(self) -> NDArray[np.int32]:
         """Row -> shape, negative where the row is free."""
-        return self._row["shape"]
+        return self._rows["shape"]
 
     def live(self) -> NDArray[np.int32]:
         """All rows in use."""
-        return np.flatnonzero(self._row["shape"][: self.n_rows] >= 0).astype(np.int32)
+        return np.flatnonzero(self._rows["shape"][: self.n_rows] >= 0).astype(np.int32)
 
     # shapes ----------------------------------------------------------------------------------
 
@@ -132,20 +110,19 @@ class Conjunctions:
         self.shapes.append(shape)
         self._free.append([])
         self._extent.append((0, 0, 0))
-        n = len(shape.forms)
-        for name in self._form:
-            self._form[name] = longer(self._form[name], self._n_forms + n)
-        for i, form in enumerate(shape.forms):
-            at = self._n_forms + i
-            for name in self._form:
-                self._form[name][at] = getattr(form, name)
-        self._n_forms += n
-        self._first = longer(self._first, number + 2)
-        self._first[number + 1] = self._n_forms
-        self._program = longer(self._program, number + 1)
-        self._wakes = longer(self._wakes, number + 1)
-        self._program[number] = self._append_code(shape.program)
-        self._wakes[number] = self._append_code(shape.wakes)
+        first, last = self._n_forms, self._n_forms + len(shape.forms)
+        self._forms = longer(self._forms, last)
+        for at, form in enumerate(shape.forms, first):
+            for name, value in form._asdict().items():
+                self._forms[name][at] = value
+        self._n_forms = last
+        self._shapes = longer(self._shapes, number + 1)
+        self._shapes[number] = (
+            first,
+            last,
+            *self._append_code(shape.program),
+            *self._append_code(shape.wakes),
+        )
         return number
 
     def _append_code(self, code: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
@@ -174,13 +151,11 @@ class Conjunctions:
         for i in range(n_reused):
             rows[i] = free.pop()
         rows[n_reused:] = np.arange(self.n_rows, self.n_rows + n - n_reused)
-        for name in self._row:
-            fill = 0 if name == "awake" else -1
-            self._row[name] = longer(self._row[name], self.n_rows + n - n_reused, fill)
+        self._reserve(self.n_rows + n - n_reused)
         self._place(shape, rows[n_reused:], width)
         self.n_rows += n - n_reused
         self.n_live += n
-        row = self._row
+        row = self._rows
         row["shape"][rows] = shape
         row["profile"][rows] = profiles
         row["context"][rows] = contexts
@@ -191,6 +166,13 @@ class Conjunctions:
         for c in range(constants.shape[1]):
             self._pool[at + (c // 2) * step + c % 2] = constants[:, c]
         return rows
+
+    def _reserve(self, size: int) -> None:
+        if size > len(self._rows):
+            room = size if size > 2 * len(self._rows) else size + size // 4
+            larger = _free_rows(room)
+            larger[: len(self._rows)] = self._rows
+            self._rows = larger
 
     def _place(self, shape: int, rows: NDArray[np.int32], width: int) -> None:
         """Give new rows their place in extents of the shape."""
@@ -206,36 +188,36 @@ class Conjunctions:
                 self._pool = longer(self._pool, self._used)
             n = min(size - used, len(rows) - done)
             part = rows[done : done + n]
-            self._row["at"][part] = start + 2 * np.arange(used, used + n)
-            self._row["step"][part] = 2 * size
+            self._rows["at"][part] = start + 2 * np.arange(used, used + n)
+            self._rows["step"][part] = 2 * size
             self._extent[shape] = (start, used + n, size)
             done += n
 
     def remove(self, rows: NDArray[np.int32]) -> None:
         """Free rows (already unlinked from contexts and indexes)."""
         for row in rows.tolist():
-            self._free[int(self._row["shape"][row])].append(row)
-        self._row["shape"][rows] = FREE - self._row["shape"][rows]
-        self._row["profile"][rows] = -1
-        self._row["awake"][rows] = 0
+            self._free[int(self._rows["shape"][row])].append(row)
+        self._rows["shape"][rows] = FREE - self._rows["shape"][rows]
+        self._rows["profile"][rows] = -1
+        self._rows["awake"][rows] = 0
         self.n_live -= len(rows)
 
     def constant(self, row: int, number: int) -> float:
         """One constant of a row."""
-        at, step = int(self._row["at"][row]), int(self._row["step"][row])
+        at, step = int(self._rows["at"][row]), int(self._rows["step"][row])
         return float(self._pool[at + (number // 2) * step + number % 2])
 
     def text_constants(self) -> NDArray[np.int64]:
         """Places in the pool of all string labels of live rows, for renumbering."""
         places = [np.empty(0, np.int64)]
         live = self.live()
-        shape_of_row = self._row["shape"][live]
+        shape_of_row = self._rows["shape"][live]
         for number, shape in enumerate(self.shapes):
             marked = [c for c, text in enumerate(shape.texts) if text]
             if marked:
                 rows = live[shape_of_row == number]
-                at = self._row["at"][rows].astype(np.int64)
-                step = self._row["step"][rows].astype(np.int64)
+                at = self._rows["at"][rows].astype(np.int64)
+                step = self._rows["step"][rows].astype(np.int64)
                 places += [at + (c // 2) * step + c % 2 for c in marked]
         return np.concatenate(places)
 
@@ -247,15 +229,11 @@ class Conjunctions:
     @property
     def nbytes(self) -> int:
         """Bytes of arrays."""
-        arrays = [*self._row.values(), *self._form.values(), self._pool, self._first,
-                  self._program, self._wakes, self._code]  # fmt: skip
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.view)
 
     def state(self) -> dict[str, Any]:
         """Arrays for saving; shapes as plain lists under ``meta``."""
-        state: dict[str, Any] = {
-            f"row_{name}": array[: self.n_rows] for name, array in self._row.items()
-        }
+        state: dict[str, Any] = {"rows": self._rows[: self.n_rows]}
         state["pool"] = self._pool[: self._used]
         state["meta"] = {
             "shapes": [list(shape) for shape in self.shapes],
@@ -277,24 +255,29 @@ class Conjunctions:
             )
             self.intern(shape)
         self._extent = [(int(a), int(b), int(c)) for a, b, c in state["meta"]["extents"]]
-        for name in self._row:
-            self._row[name] = np.array(state[f"row_{name}"])
-        self._pool = np.array(state["pool"])
+        self._rows, self._pool = state["rows"], state["pool"]
         self._used = int(state["meta"]["used"])
-        self.n_rows = len(self._row["shape"])
-        self.n_live = int((self._row["shape"] >= 0).sum())
-        for row in np.flatnonzero(self._row["shape"] < 0).tolist():
-            self._free[FREE - int(self._row["shape"][row])].append(row)
+        self.n_rows = len(self._rows["shape"])
+        self.n_live = int((self._rows["shape"] >= 0).sum())
+        for row in np.flatnonzero(self._rows["shape"] < 0).tolist():
+            self._free[FREE - int(self._rows["shape"][row])].append(row)
         return self
 
     def _check(self) -> None:
         live = self.live()
         assert len(live) == self.n_live
-        assert (self._row["profile"][live] >= 0).all()
+        assert (self._rows["profile"][live] >= 0).all()
         has_constants = np.array([bool(shape.texts) for shape in self.shapes], np.bool_)
-        placed = live[has_constants[self._row["shape"][live]]]
-        assert (self._row["at"][placed] < self._used).all()
-        assert len(np.unique(self._row["at"][placed])) == len(placed)
+        placed = live[has_constants[self._rows["shape"][live]]]
+        assert (self._rows["at"][placed] < self._used).all()
+        assert len(np.unique(self._rows["at"][placed])) == len(placed)
+
+
+def _free_rows(n: int) -> NDArray[Any]:
+    rows = np.zeros(n, ROW)
+    for name in ("shape", "context", "next", "profile", "sibling"):
+        rows[name] = -1
+    return rows
 
 
 def longer(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:

@@ -92,6 +92,7 @@ class ListIndex(RowIndex):
             else:
                 moved = index.update(*entries) if mode == EAGER else index.update_local(*entries)
             self._counts["index_updates"] += moved
+        self._leave_room(rows, slots, lows, highs)
         return np.empty(0, np.int32)
 
     def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
@@ -117,15 +118,15 @@ class ListIndex(RowIndex):
         self._stamps[:] = 0
         return 0, len(out) - int(found)
 
-    def extent(self, rows: Rows, slots: Rows) -> tuple[Keys, Keys]:
-        lows, highs = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
+    def _leave_room(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys) -> None:
+        """K under AGILE; for the other strategies every change must be carried in."""
+        lows[:], highs[:] = -np.inf, np.inf
         for slot, index in self._lists.items():
             mine = slots == slot
             if self._mode == ESCALATE:
                 lows[mine], highs[mine] = index.extent(rows[mine])
             else:
                 lows[mine], highs[mine] = np.inf, -np.inf
-        return lows, highs
 
     def counters(self) -> Mapping[str, int]:
         return dict(self._counts)

@@ -52,7 +52,8 @@ class RowIndex(ABC):
     ) -> Rows:
         """Carry new intervals of (row, slot) pairs in, as EAGER, LOCAL (GBU) or ESCALATE says.
 
-        ``rates`` are, per slot, the updates of an entry per message, lately. Returns rows that were put out of the index because it no longer helps to find them.
+        ``rates`` are, per slot, the updates of an entry per message, lately. On return ``lows``
+        and ``highs`` say where k may move without any change to the index. Returns rows that were put out of the index because it no longer helps to find them.
         """
 
     @abstractmethod
@@ -66,10 +67,6 @@ class RowIndex(ABC):
     @abstractmethod
     def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
         """Candidates for a message: certain ones at ``out[:a]``, others at ``out[b:]``."""
-
-    @abstractmethod
-    def extent(self, rows: Rows, slots: Rows) -> tuple[Keys, Keys]:
-        """Where k of (row, slot) pairs may move without any change to the index."""
 
     @abstractmethod
     def counters(self) -> Mapping[str, int]:

@@ -5,8 +5,8 @@ Layout (``Blocks``; k slots, z of them zoned, codes as in ``kernels.codes``):
 - ``codes``   int16, flat [block][slot][low, high][lane]: K of each row, as codes;
 - ``zones``   int16, flat [group][zoned slot][low, high][block of the group]: hull of a block;
 - ``hulls``   int16, flat [supergroup][zoned slot][low, high][group]: hull of a group;
-- ``occupied``, ``awake``, ``exact``  uint64, a bit a lane;
-- ``rows`` [block][lane] -> row or -1; ``place`` row -> block * 64 + lane, or < 0.
+- ``heads``   [block], three words of a bit a lane: ``occupied``, ``awake``, ``exact``;
+- ``tenants`` [block][lane] -> row or -1; ``places`` row -> block * 64 + lane, or < 0.
 
 Invariants: a lane's K lies within its block's zone, a zone within its group's hull; a lane
 that is not occupied holds the empty interval; ``exact`` only where K is the row's interval k
@@ -31,7 +31,7 @@ from germane.kernels.codes import (
     low_code,
     lowest_key,
 )
-from germane.kernels.compile import kernel
+from germane.kernels.compile import inlined, kernel
 from germane.kernels.lanes import LANES, count_bits, lowest_bit, within
 
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -44,41 +44,35 @@ LOCAL = 1
 ESCALATE = 2
 
 # counters
-VISITED, ESCALATED, MOVED, REWRITTEN, SPLIT = 0, 1, 2, 3, 4
-N_COUNTERS = 8
+ESCALATED, MOVED, REWRITTEN, LOCAL_WRITE, N_COUNTERS = 0, 1, 2, 3, 4
+
+
+HEAD = np.dtype([("occupied", np.uint64), ("awake", np.uint64), ("exact", np.uint64)])
 
 
 class Blocks(NamedTuple):
-    """The arrays of one block index, as kernels see them."""
+    """The arrays of one block index, in the order in which every kernel here takes them."""
 
     codes: Any
     zones: Any
     hulls: Any
-    occupied: Any
-    awake: Any
-    exact: Any
-    rows: Any
-    place: Any
+    heads: Any
+    tenants: Any
+    places: Any
     size: Any  # [n_blocks, n_slots, n_zoned]
-    counters: Any
-    moves: Any  # float64[slot]: number and sum of squares of escalating moves, in codes
 
 
-@kernel
-def probe(point: Any, blocks: Any, out: Any) -> Any:
+@inlined
+def probe(
+    point: Any, below: Any, above: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any, out: Any
+) -> Any:
     """Rows whose K holds the point: certain ones from the front of ``out``, others from its end.
 
-    Returns (number certain, start of the others). Visits only blocks whose zones hold the
+    ``below`` and ``above`` are the point's codes where they are cuts, else the cuts around it.
+    Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones hold the
     point; a block costs one 64-wide comparison a slot until no lane is left.
     """
-    codes, zones, hulls = blocks.codes, blocks.zones, blocks.hulls
-    n_blocks, n_slots, n_zoned = blocks.size[0], blocks.size[1], blocks.size[2]
-    below = np.empty(n_slots, np.int16)
-    above = np.empty(n_slots, np.int16)
-    for slot in range(n_slots):
-        odd = point[slot] & 1
-        below[slot] = point[slot] - odd
-        above[slot] = point[slot] + odd
+    n_blocks, n_slots, n_zoned = size[0], size[1], size[2]
     n_certain = 0
     top = out.shape[0]
     visited = 0
@@ -100,7 +94,7 @@ def probe(point: Any, blocks: Any, out: Any) -> Any:
                 block = group * LANES + lowest_bit(members)
                 members &= members - ONE
                 visited += 1
-                found = blocks.occupied[block] & blocks.awake[block]
+                found = heads[block].occupied & heads[block].awake
                 base = block * n_slots * PAIR
                 for slot in range(n_slots):
                     if found == ZERO:
@@ -108,88 +102,86 @@ def probe(point: Any, blocks: Any, out: Any) -> Any:
                     found &= within(codes, base + slot * PAIR, point[slot], point[slot])
                 if found == ZERO:
                     continue
-                certain = found & blocks.exact[block]
+                certain = found & heads[block].exact
                 for slot in range(n_slots):
                     certain &= within(codes, base + slot * PAIR, below[slot], above[slot])
                 found &= ~certain
-                lanes = block * LANES
                 while certain != ZERO:
-                    out[n_certain] = blocks.rows[lanes + lowest_bit(certain)]
+                    out[n_certain] = tenants[block * LANES + lowest_bit(certain)]
                     n_certain += 1
                     certain &= certain - ONE
                 while found != ZERO:
                     top -= 1
-                    out[top] = blocks.rows[lanes + lowest_bit(found)]
+                    out[top] = tenants[block * LANES + lowest_bit(found)]
                     found &= found - ONE
-    blocks.counters[VISITED] += visited
-    return n_certain, top
+    return n_certain, top, visited
 
 
 @kernel
-def clear_block(block: Any, blocks: Any) -> None:
+def clear_block(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Make a block empty: no lane, empty zone."""
-    n_slots, n_zoned = blocks.size[1], blocks.size[2]
-    blocks.occupied[block] = ZERO
-    blocks.awake[block] = ZERO
-    blocks.exact[block] = ZERO
+    n_slots, n_zoned = size[1], size[2]
+    heads[block].occupied = ZERO
+    heads[block].awake = ZERO
+    heads[block].exact = ZERO
     for lane in range(LANES):
-        blocks.rows[block * LANES + lane] = -1
+        tenants[block * LANES + lane] = -1
     for slot in range(n_slots):
         at = (block * n_slots + slot) * PAIR
         for lane in range(LANES):
-            blocks.codes[at + lane] = ANY_HIGH
-            blocks.codes[at + LANES + lane] = NULL
+            codes[at + lane] = ANY_HIGH
+            codes[at + LANES + lane] = NULL
     for slot in range(n_zoned):
         at = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
-        blocks.zones[at] = ANY_HIGH
-        blocks.zones[at + LANES] = NULL
+        zones[at] = ANY_HIGH
+        zones[at + LANES] = NULL
 
 
 @kernel
-def shrink_zone(block: Any, blocks: Any) -> None:
+def shrink_zone(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Recompute a block's zone and its group's hull from what they hold."""
-    n_slots, n_zoned = blocks.size[1], blocks.size[2]
+    n_slots, n_zoned = size[1], size[2]
     group = block // LANES
     for slot in range(n_zoned):
         at = (block * n_slots + slot) * PAIR
         low = ANY_HIGH
         high = NULL
         for lane in range(LANES):
-            low = min(low, blocks.codes[at + lane])
-            high = max(high, blocks.codes[at + LANES + lane])
+            low = min(low, codes[at + lane])
+            high = max(high, codes[at + LANES + lane])
         zone = (group * n_zoned + slot) * PAIR
-        blocks.zones[zone + block % LANES] = low
-        blocks.zones[zone + LANES + block % LANES] = high
+        zones[zone + block % LANES] = low
+        zones[zone + LANES + block % LANES] = high
         low = ANY_HIGH
         high = NULL
         for member in range(LANES):
-            low = min(low, blocks.zones[zone + member])
-            high = max(high, blocks.zones[zone + LANES + member])
+            low = min(low, zones[zone + member])
+            high = max(high, zones[zone + LANES + member])
         hull = ((group // LANES) * n_zoned + slot) * PAIR + group % LANES
-        blocks.hulls[hull] = low
-        blocks.hulls[hull + LANES] = high
+        hulls[hull] = low
+        hulls[hull + LANES] = high
 
 
-@kernel
-def widen_zone(block: Any, slot: Any, low: Any, high: Any, blocks: Any) -> None:
+@inlined
+def widen_zone(block: Any, slot: Any, low: Any, high: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Make a block's zone and its group's hull hold [low, high] in a zoned slot."""
-    n_zoned = blocks.size[2]
+    n_zoned = size[2]
     if low > high:
         return
     group = block // LANES
     zone = (group * n_zoned + slot) * PAIR + block % LANES
     hull = ((group // LANES) * n_zoned + slot) * PAIR + group % LANES
-    if low < blocks.zones[zone]:
-        blocks.zones[zone] = low
-        if low < blocks.hulls[hull]:
-            blocks.hulls[hull] = low
-    if high > blocks.zones[zone + LANES]:
-        blocks.zones[zone + LANES] = high
-        if high > blocks.hulls[hull + LANES]:
-            blocks.hulls[hull + LANES] = high
+    if low < zones[zone]:
+        zones[zone] = low
+        if low < hulls[hull]:
+            hulls[hull] = low
+    if high > zones[zone + LANES]:
+        zones[zone + LANES] = high
+        if high > hulls[hull + LANES]:
+            hulls[hull + LANES] = high
 
 
-@kernel
+@inlined
 def growth(zones: Any, at: Any, n_zoned: Any, entry: Any) -> Any:
     """(volume an entry adds to a zone, the zone's volume after): what a later probe pays."""
     before = 1.0
@@ -210,16 +202,16 @@ def growth(zones: Any, at: Any, n_zoned: Any, entry: Any) -> Any:
 
 
 @kernel
-def choose_block(entry: Any, blocks: Any) -> Any:
+def choose_block(entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
     """The block whose zone grows least: the best group first, then the best block in it."""
-    n_blocks, n_zoned = blocks.size[0], blocks.size[2]
+    n_blocks, n_zoned = size[0], size[2]
     n_groups = (n_blocks + LANES - 1) // LANES
     best_group = 0
     best = np.inf
     best_volume = np.inf
     for group in range(n_groups):
         at = (group // LANES) * n_zoned * PAIR + group % LANES
-        added, volume = growth(blocks.hulls, at, n_zoned, entry)
+        added, volume = growth(hulls, at, n_zoned, entry)
         if added < best or (added == best and volume < best_volume):
             best, best_volume, best_group = added, volume, group
     best_block = best_group * LANES
@@ -227,67 +219,67 @@ def choose_block(entry: Any, blocks: Any) -> Any:
     best_volume = np.inf
     for block in range(best_group * LANES, min(n_blocks, (best_group + 1) * LANES)):
         at = best_group * n_zoned * PAIR + block % LANES
-        added, volume = growth(blocks.zones, at, n_zoned, entry)
+        added, volume = growth(zones, at, n_zoned, entry)
         if added < best or (added == best and volume < best_volume):
             best, best_volume, best_block = added, volume, block
     return best_block
 
 
 @kernel
-def put(block: Any, row: Any, entry: Any, exact: Any, awake: Any, blocks: Any) -> None:
+def put(block: Any, row: Any, entry: Any, exact: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Write a row into a free lane of a block that has one."""
-    n_slots, n_zoned = blocks.size[1], blocks.size[2]
-    lane = lowest_bit(~blocks.occupied[block])
+    n_slots, n_zoned = size[1], size[2]
+    lane = lowest_bit(~heads[block].occupied)
     bit = ONE << np.uint64(lane)
-    blocks.occupied[block] |= bit
-    blocks.exact[block] = (blocks.exact[block] & ~bit) | (bit if exact else ZERO)
-    blocks.awake[block] = (blocks.awake[block] & ~bit) | (bit if awake else ZERO)
-    blocks.rows[block * LANES + lane] = row
-    blocks.place[row] = block * LANES + lane
+    heads[block].occupied |= bit
+    heads[block].exact = (heads[block].exact & ~bit) | (bit if exact else ZERO)
+    heads[block].awake = (heads[block].awake & ~bit) | (bit if awake else ZERO)
+    tenants[block * LANES + lane] = row
+    places[row] = block * LANES + lane
     for slot in range(n_slots):
         at = (block * n_slots + slot) * PAIR + lane
-        blocks.codes[at] = entry[slot, 0]
-        blocks.codes[at + LANES] = entry[slot, 1]
+        codes[at] = entry[slot, 0]
+        codes[at + LANES] = entry[slot, 1]
         if slot < n_zoned:
-            widen_zone(block, slot, entry[slot, 0], entry[slot, 1], blocks)
+            widen_zone(block, slot, entry[slot, 0], entry[slot, 1], codes, zones, hulls, heads, tenants, places, size)
 
 
 @kernel
-def take(row: Any, entry: Any, blocks: Any) -> Any:
+def take(row: Any, entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
     """Take a row out of its lane, its codes into ``entry``; returns (block, exact, awake)."""
-    n_slots = blocks.size[1]
-    place = blocks.place[row]
+    n_slots = size[1]
+    place = places[row]
     block = place // LANES
     lane = place % LANES
     bit = ONE << np.uint64(lane)
-    exact = (blocks.exact[block] & bit) != ZERO
-    awake = (blocks.awake[block] & bit) != ZERO
-    blocks.occupied[block] &= ~bit
-    blocks.exact[block] &= ~bit
-    blocks.awake[block] &= ~bit
-    blocks.rows[place] = -1
-    blocks.place[row] = -1
+    exact = (heads[block].exact & bit) != ZERO
+    awake = (heads[block].awake & bit) != ZERO
+    heads[block].occupied &= ~bit
+    heads[block].exact &= ~bit
+    heads[block].awake &= ~bit
+    tenants[place] = -1
+    places[row] = -1
     for slot in range(n_slots):
         at = (block * n_slots + slot) * PAIR + lane
-        entry[slot, 0] = blocks.codes[at]
-        entry[slot, 1] = blocks.codes[at + LANES]
-        blocks.codes[at] = ANY_HIGH
-        blocks.codes[at + LANES] = NULL
+        entry[slot, 0] = codes[at]
+        entry[slot, 1] = codes[at + LANES]
+        codes[at] = ANY_HIGH
+        codes[at + LANES] = NULL
     return block, exact, awake
 
 
 @kernel
-def split(block: Any, blocks: Any) -> None:
+def split(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Move the upper half of a full block, along its relatively widest slot, to a new block."""
-    n_slots, n_zoned = blocks.size[1], blocks.size[2]
+    n_slots, n_zoned = size[1], size[2]
     widest = 0
     best = -1.0
     for slot in range(n_zoned):
         at = (block * n_slots + slot) * PAIR
         low, high, total = ANY_HIGH, NULL, 1.0
         for lane in range(LANES):
-            lane_low = np.int64(blocks.codes[at + lane])
-            lane_high = np.int64(blocks.codes[at + LANES + lane])
+            lane_low = np.int64(codes[at + lane])
+            lane_high = np.int64(codes[at + LANES + lane])
             low, high = min(low, lane_low), max(high, lane_high)
             total += max(lane_high - lane_low, 0)
         if (high - low) / total > best:
@@ -296,172 +288,204 @@ def split(block: Any, blocks: Any) -> None:
     centres = np.empty(LANES, np.int64)
     at = (block * n_slots + widest) * PAIR
     for lane in range(LANES):
-        centres[lane] = np.int64(blocks.codes[at + lane]) + np.int64(
-            blocks.codes[at + LANES + lane]
+        centres[lane] = np.int64(codes[at + lane]) + np.int64(
+            codes[at + LANES + lane]
         )
     order = np.argsort(centres)
-    new = blocks.size[0]
-    blocks.size[0] += 1
-    clear_block(new, blocks)
+    new = size[0]
+    size[0] += 1
+    clear_block(new, codes, zones, hulls, heads, tenants, places, size)
     entry = np.empty((n_slots, 2), np.int16)
     for i in range(LANES // 2, LANES):
-        row = blocks.rows[block * LANES + order[i]]
-        _, exact, awake = take(row, entry, blocks)
-        put(new, row, entry, exact, awake, blocks)
-    shrink_zone(block, blocks)
-    blocks.counters[SPLIT] += 1
+        row = tenants[block * LANES + order[i]]
+        _, exact, awake = take(row, entry, codes, zones, hulls, heads, tenants, places, size)
+        put(new, row, entry, exact, awake, codes, zones, hulls, heads, tenants, places, size)
+    shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
 
 
 @kernel
-def has_room(blocks: Any) -> Any:
-    """Whether one more block, and so one more split, fits the arrays."""
-    return blocks.size[0] < blocks.occupied.shape[0]
-
-
-@kernel
-def add(row: Any, entry: Any, exact: Any, awake: Any, blocks: Any) -> None:
+def add(row: Any, entry: Any, exact: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Insert a row where it widens the zones least; splits a full block. Needs room."""
-    if blocks.size[0] == 0:
-        clear_block(0, blocks)
-        blocks.size[0] = 1
-    block = choose_block(entry, blocks)
-    if blocks.occupied[block] == ALL:
-        split(block, blocks)
-        block = choose_block(entry, blocks)
-        if blocks.occupied[block] == ALL:
-            split(block, blocks)
-            block = blocks.size[0] - 1
-    put(block, row, entry, exact, awake, blocks)
+    if size[0] == 0:
+        clear_block(0, codes, zones, hulls, heads, tenants, places, size)
+        size[0] = 1
+    block = choose_block(entry, codes, zones, hulls, heads, tenants, places, size)
+    if heads[block].occupied == ALL:
+        split(block, codes, zones, hulls, heads, tenants, places, size)
+        block = choose_block(entry, codes, zones, hulls, heads, tenants, places, size)
+        if heads[block].occupied == ALL:
+            split(block, codes, zones, hulls, heads, tenants, places, size)
+            block = size[0] - 1
+    put(block, row, entry, exact, awake, codes, zones, hulls, heads, tenants, places, size)
 
 
 @kernel
 def insert(
-    rows: Any, entries: Any, exact: Any, awake: Any, begin: Any, blocks: Any
+    rows: Any, entries: Any, exact: Any, awake: Any, begin: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
 ) -> Any:
     """Insert rows from ``begin`` on; returns where it stopped for want of room."""
     for i in range(begin, rows.shape[0]):
-        if blocks.size[0] + 2 >= blocks.occupied.shape[0]:
+        if size[0] + 2 >= heads.shape[0]:
             return i
-        add(rows[i], entries[i], exact[i], awake[i], blocks)
+        add(rows[i], entries[i], exact[i], awake[i], codes, zones, hulls, heads, tenants, places, size)
     return rows.shape[0]
 
 
 @kernel
-def remove(rows: Any, blocks: Any) -> None:
+def remove(rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Take rows out; a block left empty has an empty zone."""
-    entry = np.empty((blocks.size[1], 2), np.int16)
+    entry = np.empty((size[1], 2), np.int16)
     for i in range(rows.shape[0]):
-        block, _, _ = take(rows[i], entry, blocks)
-        if blocks.occupied[block] == ZERO:
-            shrink_zone(block, blocks)
+        block, _, _ = take(rows[i], entry, codes, zones, hulls, heads, tenants, places, size)
+        if heads[block].occupied == ZERO:
+            shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
 
 
 @kernel
 def tighten(
-    rows: Any, entries: Any, exact: Any, begin: Any, blocks: Any
+    rows: Any, entries: Any, exact: Any, begin: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
 ) -> Any:
     """Deescalate: K becomes k in every slot, and the row moves where it widens zones least."""
-    old = np.empty((blocks.size[1], 2), np.int16)
+    old = np.empty((size[1], 2), np.int16)
     for i in range(begin, rows.shape[0]):
-        if blocks.size[0] + 2 >= blocks.occupied.shape[0]:
+        if size[0] + 2 >= heads.shape[0]:
             return i
-        block, _, awake = take(rows[i], old, blocks)
-        shrink_zone(block, blocks)
-        add(rows[i], entries[i], exact[i], awake, blocks)
+        block, _, awake = take(rows[i], old, codes, zones, hulls, heads, tenants, places, size)
+        shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
+        add(rows[i], entries[i], exact[i], awake, codes, zones, hulls, heads, tenants, places, size)
     return rows.shape[0]
 
 
 @kernel
-def set_awake(rows: Any, awake: Any, blocks: Any) -> None:
+def set_awake(rows: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Wake rows or put them to sleep: one bit each."""
     for i in range(rows.shape[0]):
-        place = blocks.place[rows[i]]
+        place = places[rows[i]]
         if place < 0:
             continue
         bit = ONE << np.uint64(place % LANES)
         if awake[i]:
-            blocks.awake[place // LANES] |= bit
+            heads[place // LANES].awake |= bit
         else:
-            blocks.awake[place // LANES] &= ~bit
+            heads[place // LANES].awake &= ~bit
 
 
-@kernel
-def reach(row: Any, blocks: Any) -> Any:
+@inlined
+def reach(row: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
     """Share of the code space that a row's K admits: how often it will be a candidate."""
-    n_slots = blocks.size[1]
-    place = blocks.place[row]
+    n_slots = size[1]
+    place = places[row]
     share = 1.0
     for slot in range(n_slots):
         at = ((place // LANES) * n_slots + slot) * PAIR + place % LANES
-        low = max(np.int64(blocks.codes[at]), FIRST_GAP)
-        high = min(np.int64(blocks.codes[at + LANES]), LAST_CODE)
+        low = max(np.int64(codes[at]), FIRST_GAP)
+        high = min(np.int64(codes[at + LANES]), LAST_CODE)
         share *= max(high - low + 1, 0) / (SPAN + 1)
     return share
+
+
+@inlined
+def leave_room(
+    row: Any,
+    slot: Any,
+    column: Any,
+    cuts: Any,
+    starts: Any,
+    codes: Any,
+    heads: Any,
+    places: Any,
+    n_slots: Any,
+) -> Any:
+    """Where k of a (row, slot) pair may move unseen: K; nowhere when the row is exact.
+
+    Everything for a row outside the index: no entry of its can be wrong.
+    """
+    place = places[row]
+    if place < 0:
+        return -np.inf, np.inf
+    if heads[place // LANES].exact & (ONE << np.uint64(place % LANES)) != ZERO:
+        return np.inf, -np.inf
+    at = ((place // LANES) * n_slots + column[slot]) * PAIR + place % LANES
+    low = np.int64(codes[at])
+    high = np.int64(codes[at + LANES])
+    if low > high:
+        return np.inf, -np.inf
+    start = starts[slot]
+    return lowest_key(low, cuts, start), highest_key(high, cuts, start, starts[slot + 1])
 
 
 @kernel
 def revise(
     rows: Any,
     slots: Any,
-    entries: Any,
+    lows: Any,
+    highs: Any,
     mode: Any,
     slack: Any,
     limit: Any,
     begin: Any,
-    blocks: Any,
+    cuts: Any,
+    starts: Any,
+    column: Any,
+    codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any,
+    counters: Any,
+    moves: Any,
     outside: Any,
 ) -> Any:
     """Carry new intervals k of (row, slot) pairs into the index, by strategy.
 
     EAGER moves a row to its best block when a zoned slot changes; LOCAL (GBU) only when the
     block's zone does not hold the new interval; ESCALATE (AGILE, Fig. 8) does nothing when k
-    lies in K, else takes K = k with ``slack`` codes on both sides, in place. A row whose K would admit more than
-    ``limit`` of all messages is taken out of the index and reported in ``outside``. A row that
-    had no interval at all (its context's value was NULL) is placed afresh under any strategy.
+    lies in K, else takes K = k with ``slack`` codes on both sides, in place. A row whose K would
+    admit more than ``limit`` of all messages is taken out of the index and reported in
+    ``outside``. A row that had no interval at all (its context's value was NULL) is placed
+    afresh under any strategy. ``lows`` and ``highs`` become the room that k has from now on.
     Returns (entries done, rows reported).
     """
-    n_slots, n_zoned = blocks.size[1], blocks.size[2]
+    n_slots, n_zoned = size[1], size[2]
     entry = np.empty((n_slots, 2), np.int16)
     n_outside = 0
     for i in range(begin, rows.shape[0]):
         row = rows[i]
-        place = blocks.place[row]
+        slot = column[slots[i]]
+        place = places[row]
+        start = starts[slots[i]]
+        stop = starts[slots[i] + 1]
+        low = np.int64(low_code(lows[i], highs[i], cuts, start, stop))
+        high = np.int64(high_code(lows[i], highs[i], cuts, start, stop))
         if place < 0:
             continue
-        slot = slots[i]
         block = place // LANES
         lane = place % LANES
         bit = ONE << np.uint64(lane)
         at = (block * n_slots + slot) * PAIR + lane
-        low = np.int64(entries[i, 0])
-        high = np.int64(entries[i, 1])
-        old_low = np.int64(blocks.codes[at])
-        old_high = np.int64(blocks.codes[at + LANES])
+        old_low = np.int64(codes[at])
+        old_high = np.int64(codes[at + LANES])
         if low == old_low and high == old_high:
             continue
         if mode == ESCALATE and old_low <= old_high:
-            exact = (blocks.exact[block] & bit) != ZERO
+            exact = (heads[block].exact & bit) != ZERO
             room = slack[slot]
             if not exact and (low > high or (old_low <= low and high <= old_high)):
                 continue
-            blocks.counters[ESCALATED] += 1
+            counters[ESCALATED] += 1
             moved = np.float64(max(abs(low - old_low), abs(high - old_high)))
-            blocks.moves[slot, 0] += 1.0
-            blocks.moves[slot, 1] += moved * moved
+            moves[slot, 0] += 1.0
+            moves[slot, 1] += moved * moved
             if room > 0 and low <= high:
-                blocks.exact[block] &= ~bit
+                heads[block].exact &= ~bit
                 low = max(low - room, ANY_LOW) if low > FIRST_GAP else low
                 high = high + room
                 if high > LAST_CODE:
                     high = ANY_HIGH
                 if low < FIRST_GAP:
                     low = ANY_LOW
-            blocks.codes[at] = low
-            blocks.codes[at + LANES] = high
+            codes[at] = low
+            codes[at + LANES] = high
             if slot < n_zoned:
-                widen_zone(block, slot, low, high, blocks)
-            if room > 0 and reach(row, blocks) > limit:
-                take(row, entry, blocks)
+                widen_zone(block, slot, low, high, codes, zones, hulls, heads, tenants, places, size)
+            if room > 0 and reach(row, codes, zones, hulls, heads, tenants, places, size) > limit:
+                take(row, entry, codes, zones, hulls, heads, tenants, places, size)
                 outside[n_outside] = row
                 n_outside += 1
             continue
@@ -469,113 +493,75 @@ def revise(
         if mode == LOCAL and not stays:
             zone = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
             stays = low > high or (
-                blocks.zones[zone] <= low and high <= blocks.zones[zone + LANES]
+                zones[zone] <= low and high <= zones[zone + LANES]
             )
         if stays:
-            blocks.codes[at] = low
-            blocks.codes[at + LANES] = high
-            blocks.counters[REWRITTEN] += 1
+            codes[at] = low
+            codes[at + LANES] = high
+            counters[REWRITTEN if mode == EAGER else LOCAL_WRITE] += 1
             continue
-        if blocks.size[0] + 2 >= blocks.occupied.shape[0]:
+        if size[0] + 2 >= heads.shape[0]:
             return i, n_outside
-        _, exact, awake = take(row, entry, blocks)
+        _, exact, awake = take(row, entry, codes, zones, hulls, heads, tenants, places, size)
         entry[slot, 0] = low
         entry[slot, 1] = high
-        add(row, entry, exact, awake, blocks)
-        blocks.counters[MOVED] += 1
+        add(row, entry, exact, awake, codes, zones, hulls, heads, tenants, places, size)
+        counters[MOVED] += 1
+    for i in range(rows.shape[0]):
+        lows[i], highs[i] = leave_room(
+            rows[i], slots[i], column, cuts, starts, codes, heads, places, n_slots
+        )
     return rows.shape[0], n_outside
 
 
 @kernel
-def fill(entries: Any, exact: Any, awake: Any, order: Any, rows: Any, blocks: Any) -> None:
+def fill(entries: Any, exact: Any, awake: Any, order: Any, rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
     """Write rows into blocks in the given packing order; zones and hulls follow."""
-    n_slots = blocks.size[1]
+    n_slots = size[1]
     n = order.shape[0]
     n_blocks = (n + LANES - 1) // LANES
     for block in range(n_blocks):
-        clear_block(block, blocks)
+        clear_block(block, codes, zones, hulls, heads, tenants, places, size)
         for lane in range(LANES):
             position = block * LANES + lane
             if position >= n:
                 break
             i = order[position]
             bit = ONE << np.uint64(lane)
-            blocks.occupied[block] |= bit
+            heads[block].occupied |= bit
             if exact[i]:
-                blocks.exact[block] |= bit
+                heads[block].exact |= bit
             if awake[i]:
-                blocks.awake[block] |= bit
-            blocks.rows[position] = rows[i]
-            blocks.place[rows[i]] = position
+                heads[block].awake |= bit
+            tenants[position] = rows[i]
+            places[rows[i]] = position
             for slot in range(n_slots):
                 at = (block * n_slots + slot) * PAIR + lane
-                blocks.codes[at] = entries[i, slot, 0]
-                blocks.codes[at + LANES] = entries[i, slot, 1]
-        shrink_zone(block, blocks)
+                codes[at] = entries[i, slot, 0]
+                codes[at + LANES] = entries[i, slot, 1]
+        shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
 
 
 @kernel
-def count_occupied(blocks: Any) -> Any:
+def count_occupied(codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
     """Rows in the index, for invariants."""
     total = 0
-    for block in range(blocks.size[0]):
-        total += count_bits(blocks.occupied[block])
+    for block in range(size[0]):
+        total += count_bits(heads[block].occupied)
     return total
 
 
 @kernel
 def probe_point(
-    point: Any, cuts: Any, starts: Any, column: Any, codes: Any, blocks: Any, out: Any
+    point: Any, cuts: Any, starts: Any, column: Any, scratch: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any, out: Any
 ) -> Any:
     """``probe`` for a message's keys: encode them, then look."""
-    for slot in range(point.shape[0]):
-        codes[column[slot]] = encode(point[slot], cuts, starts[slot], starts[slot + 1])
-    return probe(codes, blocks, out)
-
-
-@kernel
-def encode_entries(slots: Any, lows: Any, highs: Any, cuts: Any, starts: Any, out: Any) -> None:
-    """Codes of (slot, interval) pairs."""
-    for i in range(slots.shape[0]):
-        start = starts[slots[i]]
-        stop = starts[slots[i] + 1]
-        out[i, 0] = low_code(lows[i], highs[i], cuts, start, stop)
-        out[i, 1] = high_code(lows[i], highs[i], cuts, start, stop)
-
-
-@kernel
-def extent_keys(
-    rows: Any,
-    slots: Any,
-    column: Any,
-    cuts: Any,
-    starts: Any,
-    blocks: Any,
-    lows: Any,
-    highs: Any,
-) -> None:
-    """Where k may move unseen, of (row, slot) pairs: K; nowhere when the row is exact.
-
-    Everything for rows outside the index: no entry of theirs can be wrong.
-    """
-    n_slots = blocks.size[1]
-    for i in range(rows.shape[0]):
-        place = blocks.place[rows[i]]
-        if place < 0:
-            lows[i] = -np.inf
-            highs[i] = np.inf
-            continue
-        if blocks.exact[place // LANES] & (ONE << np.uint64(place % LANES)) != ZERO:
-            lows[i] = np.inf
-            highs[i] = -np.inf
-            continue
-        slot = slots[i]
-        at = ((place // LANES) * n_slots + column[slot]) * PAIR + place % LANES
-        low = np.int64(blocks.codes[at])
-        high = np.int64(blocks.codes[at + LANES])
-        if low > high:
-            lows[i] = np.inf
-            highs[i] = -np.inf
-        else:
-            lows[i] = lowest_key(low, cuts, starts[slot])
-            highs[i] = highest_key(high, cuts, starts[slot], starts[slot + 1])
+    for slot in range(starts.shape[0] - 1):
+        code = encode(point[slot], cuts, starts[slot], starts[slot + 1])
+        odd = code & 1
+        scratch[0, column[slot]] = code
+        scratch[1, column[slot]] = code - odd
+        scratch[2, column[slot]] = code + odd
+    return probe(
+        scratch[0], scratch[1], scratch[2], codes, zones, hulls, heads, tenants, places, size, out
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.compile import kernel
+from germane.kernels.compile import inlined, kernel
 
 NULL = -32768
 ANY_LOW = -32766
@@ -27,7 +27,7 @@ MAX_CUTS = (LAST_CODE - FIRST_CUT + 1) // 2
 SPAN = LAST_CODE - FIRST_GAP
 
 
-@kernel
+@inlined
 def encode(key: Any, cuts: Any, start: Any, stop: Any) -> Any:
     """Code of a key under the cuts ``cuts[start:stop]``. O(log cuts)."""
     if key != key:
@@ -46,7 +46,7 @@ def encode(key: Any, cuts: Any, start: Any, stop: Any) -> Any:
     return FIRST_GAP + 2 * position
 
 
-@kernel
+@inlined
 def low_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
     """Code of an interval's lower end."""
     if low != low:
@@ -58,7 +58,7 @@ def low_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
     return encode(low, cuts, start, stop)
 
 
-@kernel
+@inlined
 def high_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
     """Code of an interval's upper end."""
     if low != low:
@@ -70,7 +70,7 @@ def high_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
     return encode(high, cuts, start, stop)
 
 
-@kernel
+@inlined
 def lowest_key(code: Any, cuts: Any, start: Any) -> Any:
     """The smallest key whose code is at least ``code`` (for interval ends, never NULL)."""
     if code <= FIRST_GAP:
@@ -82,7 +82,7 @@ def lowest_key(code: Any, cuts: Any, start: Any) -> Any:
     return cuts[start + (code - FIRST_CUT) // 2]
 
 
-@kernel
+@inlined
 def highest_key(code: Any, cuts: Any, start: Any, stop: Any) -> Any:
     """The largest key whose code is at most ``code`` (for interval ends, never NULL)."""
     if code == ANY_HIGH or code >= FIRST_GAP + 2 * (stop - start):

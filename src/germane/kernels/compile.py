@@ -15,3 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile a module-level function of arrays on its first call."""
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """Compile a small function that takes part in kernels' inner loops, always in line there.
+
+    A call that passes a tuple of arrays copies all their descriptors; in line it costs nothing.
+    """
+    return cast(
+        F,
+        numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function),
+    )

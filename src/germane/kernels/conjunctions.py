@@ -9,14 +9,16 @@ that constant, or factor * context value + constant.
 What is not an interval is a program for a small stack machine. Truth values are 1.0, 0.0 and
 NaN for UNKNOWN; NaN is NULL as a number. Results of a test: ``PASSED``, the failing form, or
 ``RESIDUAL`` when the program failed, ``MISSING`` when a text predicate of the message has not
-been evaluated yet (its number is then appended to ``Texts.wanted``).
+been evaluated yet (its number is then appended to ``wanted``).
+
+Rows, shapes and forms are arrays of records: what one test reads of a row is one cache line.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from germane.kernels.compile import kernel
+from germane.kernels.compile import inlined, kernel
 from germane.kernels.lanes import LANES, count_bits, lowest_bit
 
 LOW_CONTEXT, HIGH_CONTEXT, LOW_OPEN, HIGH_OPEN, ONLY_NULL = 1, 2, 4, 8, 16
@@ -55,68 +57,67 @@ UNSEEN = 2.0
 ALL_LANES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class Rows(NamedTuple):
-    """Columns by row."""
+ROW = np.dtype(
+    [
+        ("shape", np.int32),  # negative: the row is free
+        ("at", np.int32),
+        ("step", np.int32),
+        ("context", np.int32),  # or -1
+        ("next", np.int32),  # next row of the same context, or -1
+        ("profile", np.int32),
+        ("sibling", np.int32),  # next row of the same profile, or -1
+        ("awake", np.int32),
+    ]
+)
+SHAPE = np.dtype(
+    [
+        ("first", np.int32),  # its forms: first .. last
+        ("last", np.int32),
+        ("program", np.int32),  # its residual program: program .. program_end
+        ("program_end", np.int32),
+        ("wakes", np.int32),  # its context-only program
+        ("wakes_end", np.int32),
+    ]
+)
+FORM = np.dtype(
+    [
+        ("low_factor", np.float64),
+        ("high_factor", np.float64),
+        ("attribute", np.int32),
+        ("flags", np.int32),
+        ("low_context", np.int32),
+        ("high_context", np.int32),
+    ]
+)
+VERDICT = np.dtype([("label", np.float64), ("pattern", np.int32), ("truth", np.int32)])
+"""Cached truth of a pattern for a context's string; open addressing."""
+WANTED = np.dtype([("label", np.float64), ("number", np.int64)])
+"""Requests for the truth of texts; entry 0 holds their number."""
 
-    shape: Any
-    at: Any
-    step: Any
-    context: Any
-    next: Any  # next row of the same context, or -1
-    awake: Any  # 0 asleep, 1 awake
-    pool: Any
 
-
-class Shapes(NamedTuple):
-    """Columns by shape (``first`` and program offsets) and by form."""
-
-    first: Any  # forms of shape s: first[s] .. first[s + 1]
-    attribute: Any
-    flags: Any
-    low_context: Any
-    high_context: Any
-    low_factor: Any
-    high_factor: Any
-    program: Any  # residual program of s: program[s, 0] .. program[s, 1]
-    wakes: Any  # context-only program of s
-    code: Any  # int32[n, 3]: operation and two arguments
-
-
-class Texts(NamedTuple):
-    """Truth of text predicates: per message for message texts, cached for context texts."""
-
-    truth: Any  # float64 by message text predicate; UNSEEN when not evaluated
-    pattern: Any  # cache of context texts: open addressing over (pattern, label)
-    label: Any
-    verdict: Any
-    wanted: Any  # int64[n, 2] requests: (text, -1) or (pattern, place in wanted_label)
-    wanted_label: Any
-    n_wanted: Any  # [count]
-
-
-@kernel
-def text_place(pattern: Any, label: Any, texts: Any) -> Any:
+@inlined
+def text_place(pattern: Any, label: Any, cache: Any) -> Any:
     """Slot of (pattern, label) in the cache of context texts, or of the hole to put it in."""
-    mask = texts.pattern.shape[0] - 1
+    mask = cache.shape[0] - 1
     place = (np.int64(label) * 7919 + np.int64(pattern) * 104729) & mask
-    while texts.pattern[place] >= 0:
-        if texts.pattern[place] == pattern and texts.label[place] == label:
+    while cache[place].pattern >= 0:
+        if cache[place].pattern == pattern and cache[place].label == label:
             return place
         place = (place + 1) & mask
     return place
 
 
-@kernel
-def want(texts: Any, number: Any, label: Any) -> None:
+@inlined
+def want(wanted: Any, number: Any, label: Any) -> None:
     """Ask for the truth of a text predicate that is not known yet."""
-    n = texts.n_wanted[0]
-    if n < texts.wanted.shape[0]:
-        texts.wanted[n] = number
-        texts.wanted_label[n] = label
-        texts.n_wanted[0] = n + 1
+    n = wanted[0].number + 1
+    if n < wanted.shape[0]:
+        wanted[n].number = number
+        wanted[n].label = label
+        wanted[0].number = n
 
 
-@kernel
+@inlined
 def distance_m(lat_a: Any, lon_a: Any, lat_b: Any, lon_b: Any) -> Any:
     """Great-circle metres (haversine on the mean radius)."""
     a = np.radians(lat_a)
@@ -129,7 +130,7 @@ def distance_m(lat_a: Any, lon_a: Any, lat_b: Any, lon_b: Any) -> Any:
     return 2.0 * EARTH_M * np.arcsin(min(1.0, np.sqrt(h)))
 
 
-@kernel
+@inlined
 def compare(operation: Any, a: Any, b: Any) -> Any:
     """Three-valued comparison of two keys."""
     if a != a or b != b:
@@ -154,23 +155,26 @@ def run(
     row: Any,
     message: Any,
     rows: Any,
-    shapes: Any,
+    code: Any,
+    pool: Any,
     values: Any,
-    texts: Any,
+    truth: Any,
+    cache: Any,
+    wanted: Any,
     stack: Any,
 ) -> Any:
     """Run a program for one row; returns its truth, or UNSEEN when a text is missing."""
-    context = rows.context[row]
-    at = rows.at[row]
-    step = rows.step[row]
+    context = rows[row].context
+    at = rows[row].at
+    step = rows[row].step
     top = -1
     missing = False
     for i in range(begin, end):
-        operation = shapes.code[i, 0]
-        argument = shapes.code[i, 1]
+        operation = code[i, 0]
+        argument = code[i, 1]
         if operation == CONSTANT:
             top += 1
-            stack[top] = rows.pool[at + (argument >> 1) * step + (argument & 1)]
+            stack[top] = pool[at + (argument >> 1) * step + (argument & 1)]
         elif operation == MESSAGE:
             top += 1
             stack[top] = message[argument]
@@ -182,25 +186,25 @@ def run(
             stack[top] = np.nan if argument < 0 else np.float64(argument)
         elif operation == MESSAGE_TEXT:
             top += 1
-            text = np.int64(rows.pool[at + (argument >> 1) * step + (argument & 1)])
-            stack[top] = texts.truth[text]
-            if texts.truth[text] == UNSEEN:
-                want(texts, text, np.nan)
+            text = np.int64(pool[at + (argument >> 1) * step + (argument & 1)])
+            stack[top] = truth[text]
+            if truth[text] == UNSEEN:
+                want(wanted, text, np.nan)
                 missing = True
         elif operation == CONTEXT_TEXT:
             top += 1
-            pattern = np.int64(rows.pool[at + (argument >> 1) * step + (argument & 1)])
-            label = values[shapes.code[i, 2], context]
+            pattern = np.int64(pool[at + (argument >> 1) * step + (argument & 1)])
+            label = values[code[i, 2], context]
             if label != label:
                 stack[top] = np.nan
             else:
-                place = text_place(pattern, label, texts)
-                if texts.pattern[place] < 0:
-                    want(texts, pattern, label)
+                place = text_place(pattern, label, cache)
+                if cache[place].pattern < 0:
+                    want(wanted, pattern, label)
                     missing = True
                     stack[top] = np.nan
                 else:
-                    stack[top] = np.float64(texts.verdict[place])
+                    stack[top] = np.float64(cache[place].truth)
         elif operation == NEGATE:
             stack[top] = -stack[top]
         elif operation == ABSOLUTE:
@@ -241,89 +245,97 @@ def run(
     return stack[top]
 
 
-@kernel
-def low_bound(row: Any, form: Any, first: Any, rows: Any, shapes: Any, values: Any) -> Any:
+@inlined
+def low_bound(row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any) -> Any:
     """The lower bound as it stands now; NaN when the context's value is NULL."""
-    bound = rows.pool[rows.at[row] + (form - first) * rows.step[row]]
-    if shapes.flags[form] & LOW_CONTEXT:
-        value = values[shapes.low_context[form], rows.context[row]]
-        bound = shapes.low_factor[form] * value + bound
+    bound = pool[rows[row].at + (form - first) * rows[row].step]
+    if forms[form].flags & LOW_CONTEXT:
+        bound = forms[form].low_factor * values[forms[form].low_context, rows[row].context] + bound
     return bound
 
 
-@kernel
-def high_bound(row: Any, form: Any, first: Any, rows: Any, shapes: Any, values: Any) -> Any:
+@inlined
+def high_bound(
+    row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
+) -> Any:
     """The upper bound as it stands now; NaN when the context's value is NULL."""
-    bound = rows.pool[rows.at[row] + (form - first) * rows.step[row] + 1]
-    if shapes.flags[form] & HIGH_CONTEXT:
-        value = values[shapes.high_context[form], rows.context[row]]
-        bound = shapes.high_factor[form] * value + bound
+    bound = pool[rows[row].at + (form - first) * rows[row].step + 1]
+    if forms[form].flags & HIGH_CONTEXT:
+        bound = forms[form].high_factor * values[forms[form].high_context, rows[row].context] + bound
     return bound
 
 
-@kernel
+@inlined
 def holds(
-    value: Any, row: Any, form: Any, first: Any, rows: Any, shapes: Any, values: Any
+    value: Any, row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
 ) -> Any:
     """Whether an interval predicate is TRUE for a value. A NaN bound is never met."""
-    flags = shapes.flags[form]
+    flags = forms[form].flags
     if flags & ONLY_NULL:
         return value != value
-    low = low_bound(row, form, first, rows, shapes, values)
-    if flags & LOW_OPEN:
-        if not value > low:
-            return False
-    elif not value >= low:
+    low = low_bound(row, form, first, rows, forms, pool, values)
+    if not value >= low or (flags & LOW_OPEN and value == low):
         return False
-    high = high_bound(row, form, first, rows, shapes, values)
-    if flags & HIGH_OPEN:
-        return value < high
-    return value <= high
+    high = high_bound(row, form, first, rows, forms, pool, values)
+    return value <= high and not (flags & HIGH_OPEN and value == high)
 
 
-@kernel
-def interval(row: Any, form: Any, first: Any, rows: Any, shapes: Any, values: Any) -> Any:
+@inlined
+def interval(
+    row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
+) -> Any:
     """k of an interval predicate, closed, as it stands now (see ``kernels.codes``)."""
-    flags = shapes.flags[form]
+    flags = forms[form].flags
     if flags & ONLY_NULL:
         return np.nan, -np.inf
-    low = low_bound(row, form, first, rows, shapes, values)
-    high = high_bound(row, form, first, rows, shapes, values)
-    if low != low or high != high:
-        return np.inf, -np.inf
-    if flags & LOW_OPEN:
-        if low == np.inf:
-            return np.inf, -np.inf
+    low = low_bound(row, form, first, rows, forms, pool, values)
+    high = high_bound(row, form, first, rows, forms, pool, values)
+    if flags & LOW_OPEN and low < np.inf:
         low = np.nextafter(low, np.inf)
-    if flags & HIGH_OPEN:
-        if high == -np.inf:
-            return np.inf, -np.inf
+    elif flags & LOW_OPEN:
+        return np.inf, -np.inf
+    if flags & HIGH_OPEN and high > -np.inf:
         high = np.nextafter(high, -np.inf)
-    if low > high:
+    elif flags & HIGH_OPEN:
+        return np.inf, -np.inf
+    if not low <= high:
         return np.inf, -np.inf
     return low, high
 
 
-@kernel
+@inlined
 def test(
-    row: Any, message: Any, rows: Any, shapes: Any, values: Any, texts: Any, stack: Any
+    row: Any,
+    message: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
+    values: Any,
+    truth: Any,
+    cache: Any,
+    wanted: Any,
+    stack: Any,
 ) -> Any:
     """AGILE Fig. 8, ``test``: which predicate fails, in the shape's order; see the module."""
-    if not rows.awake[row]:
+    if not rows[row].awake:
         return ASLEEP
-    shape = rows.shape[row]
-    first = shapes.first[shape]
-    for form in range(first, shapes.first[shape + 1]):
-        value = message[shapes.attribute[form]]
-        if not holds(value, row, form, first, rows, shapes, values):
+    shape = rows[row].shape
+    first = shapes[shape].first
+    for form in range(first, shapes[shape].last):
+        value = message[forms[form].attribute]
+        if not holds(value, row, form, first, rows, forms, pool, values):
             return form - first
-    begin = shapes.program[shape, 0]
-    end = shapes.program[shape, 1]
+    begin = shapes[shape].program
+    end = shapes[shape].program_end
     if begin < end:
-        truth = run(begin, end, row, message, rows, shapes, values, texts, stack)
-        if truth == UNSEEN:
+        outcome = run(
+            begin, end, row, message, rows, code, pool, values, truth, cache, wanted, stack
+        )
+        if outcome == UNSEEN:
             return MISSING
-        if truth != 1.0:
+        if outcome != 1.0:
             return RESIDUAL
     return PASSED
 
@@ -334,8 +346,14 @@ def postfilter(
     message: Any,
     rows: Any,
     shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
     values: Any,
-    texts: Any,
+    truth: Any,
+    cache: Any,
+    wanted: Any,
+    stack: Any,
     passed: Any,
     failed: Any,
     reasons: Any,
@@ -346,13 +364,14 @@ def postfilter(
     what failed. Rows that wait for a text are compacted to the front of ``candidates``.
     Returns (passed, failed, waiting).
     """
-    stack = np.empty(STACK, np.float64)
     n_passed = 0
     n_failed = 0
     n_waiting = 0
     for i in range(candidates.shape[0]):
         row = candidates[i]
-        reason = test(row, message, rows, shapes, values, texts, stack)
+        reason = test(
+            row, message, rows, shapes, forms, code, pool, values, truth, cache, wanted, stack
+        )
         if reason == PASSED:
             passed[n_passed] = row
             n_passed += 1
@@ -368,45 +387,62 @@ def postfilter(
 
 @kernel
 def intervals(
-    rows_wanted: Any, slot_of: Any, rows: Any, shapes: Any, values: Any, lows: Any, highs: Any
+    rows_wanted: Any,
+    slot_of: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
+    values: Any,
+    lows: Any,
+    highs: Any,
 ) -> None:
     """k of rows in every slot of an index; unconstrained where a row has no predicate."""
     lows[:] = np.nan
     highs[:] = np.nan
     for i in range(rows_wanted.shape[0]):
         row = rows_wanted[i]
-        shape = rows.shape[row]
-        first = shapes.first[shape]
-        for form in range(first, shapes.first[shape + 1]):
-            slot = slot_of[shapes.attribute[form]]
+        first = shapes[rows[row].shape].first
+        for form in range(first, shapes[rows[row].shape].last):
+            slot = slot_of[forms[form].attribute]
             if slot >= 0:
-                low, high = interval(row, form, first, rows, shapes, values)
+                low, high = interval(row, form, first, rows, forms, pool, values)
                 lows[i, slot] = low
                 highs[i, slot] = high
 
 
 @kernel
 def evaluate_awake(
-    wanted: Any, rows: Any, shapes: Any, values: Any, texts: Any, waiting: Any
+    candidates: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
+    values: Any,
+    truth: Any,
+    cache: Any,
+    wanted: Any,
+    stack: Any,
+    waiting: Any,
 ) -> Any:
     """Re-evaluate context-only programs; rows that wait for a text go to ``waiting``."""
-    stack = np.empty(STACK, np.float64)
-    message = np.empty(0, np.float64)
     n_waiting = 0
-    for i in range(wanted.shape[0]):
-        row = wanted[i]
-        shape = rows.shape[row]
-        begin = shapes.wakes[shape, 0]
-        end = shapes.wakes[shape, 1]
+    for i in range(candidates.shape[0]):
+        row = candidates[i]
+        begin = shapes[rows[row].shape].wakes
+        end = shapes[rows[row].shape].wakes_end
         if begin >= end:
-            rows.awake[row] = 1
+            rows[row].awake = 1
             continue
-        truth = run(begin, end, row, message, rows, shapes, values, texts, stack)
-        if truth == UNSEEN:
+        outcome = run(begin, end, row, values[0], rows, code, pool, values, truth, cache, wanted,
+                      stack)  # fmt: skip
+        if outcome == UNSEEN:
             waiting[n_waiting] = row
             n_waiting += 1
         else:
-            rows.awake[row] = 1 if truth == 1.0 else 0
+            rows[row].awake = 1 if outcome == 1.0 else 0
     return n_waiting
 
 
@@ -416,8 +452,15 @@ def sweep(
     message: Any,
     rows: Any,
     shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
     values: Any,
-    texts: Any,
+    truth: Any,
+    cache: Any,
+    wanted: Any,
+    stack: Any,
+    sharpest: Any,
     every: Any,
     passed: Any,
     waiting: Any,
@@ -426,11 +469,11 @@ def sweep(
     """Test all rows of a bitmap in order (NOINDEX, and what no index holds).
 
     Rows lie in memory in the order of their shape's columns, so this reads memory forward. A
-    word of 64 rows of one shape has its first predicate tested in one simple loop. Every
-    ``every``-th row that fails (0: none) is put into ``sample`` while there is room.
+    word of 64 rows of one shape has its sharpest predicate tested in one simple loop; how many
+    rows each form of such words let through is counted in ``sharpest`` [form, (seen, passed)].
+    Every ``every``-th row that fails (0: none) is put into ``sample`` while there is room.
     Returns (passed, waiting, failed, sampled).
     """
-    stack = np.empty(STACK, np.float64)
     n_passed = n_waiting = n_failed = n_sampled = 0
     countdown = every
     for word in range(outside.shape[0]):
@@ -438,15 +481,17 @@ def sweep(
         if bits == np.uint64(0):
             continue
         base = word * LANES
-        if bits == ALL_LANES and base + LANES <= rows.shape.shape[0]:
-            bits = first_predicate(base, message, rows, shapes, values)
+        if bits == ALL_LANES and base + LANES <= rows.shape[0]:
+            bits = first_predicate(base, word, message, rows, shapes, forms, pool, values, sharpest)
             failed = LANES - count_bits(bits)
             n_failed += failed
             countdown -= failed
         while bits != np.uint64(0):
             row = base + lowest_bit(bits)
             bits &= bits - np.uint64(1)
-            reason = test(row, message, rows, shapes, values, texts, stack)
+            reason = test(
+                row, message, rows, shapes, forms, code, pool, values, truth, cache, wanted, stack
+            )
             if reason == PASSED:
                 passed[n_passed] = row
                 n_passed += 1
@@ -464,45 +509,72 @@ def sweep(
     return n_passed, n_waiting, n_failed, n_sampled
 
 
-@kernel
-def first_predicate(base: Any, message: Any, rows: Any, shapes: Any, values: Any) -> Any:
-    """Bits of the 64 rows from ``base`` that their first interval predicate lets through.
+@inlined
+def choose_form(first: Any, last: Any, word: Any, sharpest: Any) -> Any:
+    """The form that lets the fewest rows through; now and then another, to keep knowing."""
+    if (word & 63) == 63:
+        return first + (word >> 6) % (last - first)
+    best = first
+    for form in range(first, last):
+        if sharpest[form, 1] * sharpest[best, 0] < sharpest[best, 1] * sharpest[form, 0]:
+            best = form
+    return best
+
+
+@inlined
+def first_predicate(
+    base: Any,
+    word: Any,
+    message: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    pool: Any,
+    values: Any,
+    sharpest: Any,
+) -> Any:
+    """Bits of the 64 rows from ``base`` that their sharpest interval predicate lets through.
 
     All bits where the rows are not alike (one shape, one extent) or it does not apply.
     """
-    shape = rows.shape[base]
-    at = rows.at[base]
-    last = base + LANES - 1
-    first = shapes.first[shape]
-    if (
-        rows.shape[last] != shape
-        or rows.at[last] - at != 2 * (LANES - 1)
-        or first == shapes.first[shape + 1]
-    ):
+    shape = rows[base].shape
+    at = rows[base].at
+    first = shapes[shape].first
+    last = shapes[shape].last
+    if first == last:
         return ALL_LANES
-    flags = shapes.flags[first]
+    alike = True
+    for lane in range(LANES):
+        alike &= (rows[base + lane].shape == shape) & (rows[base + lane].at == at + 2 * lane)
+    if not alike:
+        return ALL_LANES
+    form = choose_form(first, last, word, sharpest)
+    flags = forms[form].flags
     if flags & ONLY_NULL:
         return ALL_LANES
-    for lane in range(LANES):
-        if rows.shape[base + lane] != shape or rows.at[base + lane] != at + 2 * lane:
-            return ALL_LANES
-    value = message[shapes.attribute[first]]
+    value = message[forms[form].attribute]
+    start = at + (form - first) * rows[base].step
+    low_factor = forms[form].low_factor
+    high_factor = forms[form].high_factor
+    low_slot = forms[form].low_context
+    high_slot = forms[form].high_context
     bits = np.uint64(0)
-    low_factor = shapes.low_factor[first]
-    high_factor = shapes.high_factor[first]
-    low_row = values[shapes.low_context[first]]
-    high_row = values[shapes.high_context[first]]
-    low_bound_is_context = flags & LOW_CONTEXT
-    high_bound_is_context = flags & HIGH_CONTEXT
-    for lane in range(LANES):
-        low = rows.pool[at + 2 * lane]
-        high = rows.pool[at + 2 * lane + 1]
-        if low_bound_is_context:
-            low = low_factor * low_row[rows.context[base + lane]] + low
-        if high_bound_is_context:
-            high = high_factor * high_row[rows.context[base + lane]] + high
-        if (low <= value) & (value <= high):
-            bits |= np.uint64(1) << np.uint64(lane)
+    if flags & (LOW_CONTEXT | HIGH_CONTEXT):
+        for lane in range(LANES):
+            low = pool[start + 2 * lane]
+            high = pool[start + 2 * lane + 1]
+            if flags & LOW_CONTEXT:
+                low = low_factor * values[low_slot, rows[base + lane].context] + low
+            if flags & HIGH_CONTEXT:
+                high = high_factor * values[high_slot, rows[base + lane].context] + high
+            inside = (low <= value) & (value <= high)
+            bits |= np.uint64(inside) << np.uint64(lane)
+    else:
+        for lane in range(LANES):
+            inside = (pool[start + 2 * lane] <= value) & (value <= pool[start + 2 * lane + 1])
+            bits |= np.uint64(inside) << np.uint64(lane)
+    sharpest[form, 0] += LANES
+    sharpest[form, 1] += count_bits(bits)
     return bits
 
 
@@ -518,14 +590,14 @@ def set_bits(wanted: Any, on: Any, bitmap: Any) -> None:
 
 
 @kernel
-def keep_escalated(failed: Any, reasons: Any, rows: Any, shapes: Any) -> Any:
+def keep_escalated(failed: Any, reasons: Any, rows: Any, shapes: Any, forms: Any) -> Any:
     """Compact to the false positives whose failing predicate follows a context; how many."""
     kept = 0
     for i in range(failed.shape[0]):
         if reasons[i] < 0:
             continue
-        form = shapes.first[rows.shape[failed[i]]] + reasons[i]
-        if shapes.flags[form] & (LOW_CONTEXT | HIGH_CONTEXT):
+        form = shapes[rows[failed[i]].shape].first + reasons[i]
+        if forms[form].flags & (LOW_CONTEXT | HIGH_CONTEXT):
             failed[kept] = failed[i]
             kept += 1
     return kept

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.compile import kernel
+from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import (
     CONTEXT,
     CONTEXT_TEXT,
@@ -61,30 +61,13 @@ def store_plain(contexts: Any, values: Any, column: Any) -> None:
         column[contexts[i]] = values[i]
 
 
-@kernel
-def reads(form: Any, attribute: Any, shapes: Any) -> Any:
+@inlined
+def reads(form: Any, attribute: Any, forms: Any) -> Any:
     """Whether an interval predicate has a bound on a context attribute."""
-    flags = shapes.flags[form]
-    return (flags & LOW_CONTEXT and shapes.low_context[form] == attribute) or (
-        flags & HIGH_CONTEXT and shapes.high_context[form] == attribute
+    flags = forms[form].flags
+    return (flags & LOW_CONTEXT and forms[form].low_context == attribute) or (
+        flags & HIGH_CONTEXT and forms[form].high_context == attribute
     )
-
-
-@kernel
-def count_entries(contexts: Any, attribute: Any, head: Any, rows: Any, shapes: Any) -> Any:
-    """(predicates that read an attribute of some contexts, rows of those contexts)."""
-    n = 0
-    n_rows = 0
-    for i in range(contexts.shape[0]):
-        row = head[contexts[i]]
-        while row >= 0:
-            n_rows += 1
-            shape = rows.shape[row]
-            for form in range(shapes.first[shape], shapes.first[shape + 1]):
-                if reads(form, attribute, shapes):
-                    n += 1
-            row = rows.next[row]
-    return n, n_rows
 
 
 @kernel
@@ -94,6 +77,9 @@ def entries_of(
     head: Any,
     rows: Any,
     shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
     values: Any,
     out_rows: Any,
     out_forms: Any,
@@ -103,108 +89,124 @@ def entries_of(
 ) -> Any:
     """The predicates that read a context attribute, with their k now, and rows to re-wake.
 
-    Buffers are as long as ``count_entries`` says. Returns the rows with a context-only program.
+    Returns (entries, rows with a context-only program); writes only what fits the buffers, so
+    a caller that sees more than fits comes again with larger ones.
     """
     n = 0
     n_sleepers = 0
+    room = out_rows.shape[0]
     for i in range(contexts.shape[0]):
         row = head[contexts[i]]
         while row >= 0:
-            shape = rows.shape[row]
-            first = shapes.first[shape]
-            for form in range(first, shapes.first[shape + 1]):
-                if reads(form, attribute, shapes):
-                    low, high = interval(row, form, first, rows, shapes, values)
-                    out_rows[n] = row
-                    out_forms[n] = form
-                    out_lows[n] = low
-                    out_highs[n] = high
+            shape = rows[row].shape
+            first = shapes[shape].first
+            for form in range(first, shapes[shape].last):
+                if reads(form, attribute, forms):
+                    if n < room:
+                        low, high = interval(row, form, first, rows, forms, pool, values)
+                        out_rows[n] = row
+                        out_forms[n] = form
+                        out_lows[n] = low
+                        out_highs[n] = high
                     n += 1
-            if shapes.wakes[shape, 0] < shapes.wakes[shape, 1]:
-                out_sleepers[n_sleepers] = row
+            if shapes[shape].wakes < shapes[shape].wakes_end:
+                if n_sleepers < out_sleepers.shape[0]:
+                    out_sleepers[n_sleepers] = row
                 n_sleepers += 1
-            row = rows.next[row]
-    return n_sleepers
+            row = rows[row].next
+    return n, n_sleepers
 
 
-@kernel
+@inlined
 def grid(value: Any, origin: Any, scale: Any) -> Any:
     """A value's place on an attribute's guard grid, cut to what an int16 holds."""
     return min(max((value - origin) * scale, -EDGE), EDGE)
 
 
-@kernel
-def narrow_guards(
-    out_rows: Any,
-    out_forms: Any,
-    extent_lows: Any,
-    extent_highs: Any,
-    attribute: Any,
-    rows: Any,
-    shapes: Any,
+@inlined
+def narrow(
+    low: Any,
+    high: Any,
+    constant: Any,
+    factor: Any,
+    context: Any,
     guards: Any,
     origin: Any,
     scale: Any,
 ) -> None:
-    """Intersect guards with what each entry's K [low, high] allows its context's value to be.
+    """Intersect a guard with the x for which factor * x + constant lies in [low, high]."""
+    if not (abs(constant) < 1e300 and abs(factor) > 1e-6 and abs(factor) < 1e6):
+        guards[context, 0] = SHUT[0]
+        guards[context, 1] = SHUT[1]
+        return
+    for end in range(2):
+        limit = low if end == 0 else high
+        if limit == (-np.inf if end == 0 else np.inf):
+            continue
+        if abs(limit) == np.inf:
+            guards[context, 0] = SHUT[0]
+            guards[context, 1] = SHUT[1]
+            continue
+        margin = 8.0 * 2.3e-16 * (abs(limit) + abs(constant)) / abs(factor)
+        x = (limit - constant) / factor
+        if (end == 0) == (factor > 0.0):
+            least = np.int64(np.ceil(grid(x + margin, origin, scale))) + 1
+            if guards[context, 0] == MINIMUM or least > guards[context, 0]:
+                guards[context, 0] = least
+        else:
+            most = np.int64(np.floor(grid(x - margin, origin, scale))) - 1
+            if guards[context, 1] == MAXIMUM or most < guards[context, 1]:
+                guards[context, 1] = most
+
+
+@kernel
+def lay_guards(
+    contexts: Any,
+    out_rows: Any,
+    out_forms: Any,
+    room_lows: Any,
+    room_highs: Any,
+    sleepers: Any,
+    attribute: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    code: Any,
+    pool: Any,
+    guards: Any,
+    origin: Any,
+    scale: Any,
+) -> None:
+    """New guards for some contexts, from how far each of their entries may move.
 
     A bound is factor * x + constant; solved for x with a margin of one grid cell and of the
-    rounding of the arithmetic.
+    rounding of the arithmetic. Contexts of sleepers get no guard: any change may wake them.
     """
+    for i in range(contexts.shape[0]):
+        guards[contexts[i], 0] = MINIMUM
+        guards[contexts[i], 1] = MAXIMUM
     for i in range(out_rows.shape[0]):
         row = out_rows[i]
         form = out_forms[i]
-        context = rows.context[row]
-        flags = shapes.flags[form]
-        first = shapes.first[rows.shape[row]]
-        at = rows.at[row] + (form - first) * rows.step[row]
-        low = extent_lows[i]
-        high = extent_highs[i]
+        context = rows[row].context
+        flags = forms[form].flags
+        at = rows[row].at + (form - shapes[rows[row].shape].first) * rows[row].step
+        low = room_lows[i]
+        high = room_highs[i]
         if low > high:
             guards[context, 0] = SHUT[0]
             guards[context, 1] = SHUT[1]
             continue
-        for side in range(2):
-            if side == 0:
-                bound = flags & LOW_CONTEXT and shapes.low_context[form] == attribute
-                factor = shapes.low_factor[form]
-            else:
-                bound = flags & HIGH_CONTEXT and shapes.high_context[form] == attribute
-                factor = shapes.high_factor[form]
-            if not bound:
-                continue
-            constant = rows.pool[at + side]
-            if not (abs(constant) < 1e300 and abs(factor) > 1e-6 and abs(factor) < 1e6):
-                guards[context, 0] = SHUT[0]
-                guards[context, 1] = SHUT[1]
-                continue
-            for end in range(2):
-                limit = low if end == 0 else high
-                if limit == (-np.inf if end == 0 else np.inf):
-                    continue
-                if abs(limit) == np.inf:
-                    guards[context, 0] = SHUT[0]
-                    guards[context, 1] = SHUT[1]
-                    continue
-                margin = 8.0 * 2.3e-16 * (abs(limit) + abs(constant)) / abs(factor)
-                x = (limit - constant) / factor
-                at_least = (end == 0) == (factor > 0.0)
-                if at_least:
-                    code = np.int64(np.ceil(grid(x + margin, origin, scale))) + 1
-                    if guards[context, 0] == MINIMUM or code > guards[context, 0]:
-                        guards[context, 0] = code
-                else:
-                    code = np.int64(np.floor(grid(x - margin, origin, scale))) - 1
-                    if guards[context, 1] == MAXIMUM or code < guards[context, 1]:
-                        guards[context, 1] = code
-
-
-@kernel
-def set_guards(contexts: Any, guards: Any, low: Any, high: Any) -> None:
-    """Set the guards of some contexts to one pair."""
-    for i in range(contexts.shape[0]):
-        guards[contexts[i], 0] = low
-        guards[contexts[i], 1] = high
+        if flags & LOW_CONTEXT and forms[form].low_context == attribute:
+            factor = forms[form].low_factor
+            narrow(low, high, pool[at], factor, context, guards, origin, scale)
+        if flags & HIGH_CONTEXT and forms[form].high_context == attribute:
+            factor = forms[form].high_factor
+            narrow(low, high, pool[at + 1], factor, context, guards, origin, scale)
+    for i in range(sleepers.shape[0]):
+        context = rows[sleepers[i]].context
+        guards[context, 0] = SHUT[0]
+        guards[context, 1] = SHUT[1]
 
 
 @kernel
@@ -212,9 +214,9 @@ def link(rows_new: Any, head: Any, rows: Any) -> None:
     """Put rows at the front of their contexts' lists."""
     for i in range(rows_new.shape[0]):
         row = rows_new[i]
-        context = rows.context[row]
+        context = rows[row].context
         if context >= 0:
-            rows.next[row] = head[context]
+            rows[row].next = head[context]
             head[context] = row
 
 
@@ -223,42 +225,44 @@ def unlink(rows_old: Any, head: Any, rows: Any) -> None:
     """Take rows out of their contexts' lists."""
     for i in range(rows_old.shape[0]):
         row = rows_old[i]
-        context = rows.context[row]
+        context = rows[row].context
         if context < 0:
             continue
         if head[context] == row:
-            head[context] = rows.next[row]
+            head[context] = rows[row].next
         else:
             before = head[context]
-            while rows.next[before] != row:
-                before = rows.next[before]
-            rows.next[before] = rows.next[row]
-        rows.next[row] = -1
+            while rows[before].next != row:
+                before = rows[before].next
+            rows[before].next = rows[row].next
+        rows[row].next = -1
 
 
 @kernel
-def shut_guards(wanted: Any, rows: Any, shapes: Any, guards: Any) -> None:
+def shut_guards(
+    wanted: Any, rows: Any, shapes: Any, forms: Any, code: Any, pool: Any, guards: Any
+) -> None:
     """Shut the guards of all context values that some rows read: their entries are exact."""
     for i in range(wanted.shape[0]):
         row = wanted[i]
-        context = rows.context[row]
+        context = rows[row].context
         if context < 0:
             continue
-        shape = rows.shape[row]
-        for form in range(shapes.first[shape], shapes.first[shape + 1]):
-            flags = shapes.flags[form]
+        shape = rows[row].shape
+        for form in range(shapes[shape].first, shapes[shape].last):
+            flags = forms[form].flags
             if flags & LOW_CONTEXT:
-                guards[shapes.low_context[form], context, 0] = SHUT[0]
-                guards[shapes.low_context[form], context, 1] = SHUT[1]
+                guards[forms[form].low_context, context, 0] = SHUT[0]
+                guards[forms[form].low_context, context, 1] = SHUT[1]
             if flags & HIGH_CONTEXT:
-                guards[shapes.high_context[form], context, 0] = SHUT[0]
-                guards[shapes.high_context[form], context, 1] = SHUT[1]
-        for i_code in range(shapes.wakes[shape, 0], shapes.wakes[shape, 1]):
+                guards[forms[form].high_context, context, 0] = SHUT[0]
+                guards[forms[form].high_context, context, 1] = SHUT[1]
+        for at in range(shapes[shape].wakes, shapes[shape].wakes_end):
             slot = -1
-            if shapes.code[i_code, 0] == CONTEXT:
-                slot = shapes.code[i_code, 1]
-            elif shapes.code[i_code, 0] == CONTEXT_TEXT:
-                slot = shapes.code[i_code, 2]
+            if code[at, 0] == CONTEXT:
+                slot = code[at, 1]
+            elif code[at, 0] == CONTEXT_TEXT:
+                slot = code[at, 2]
             if slot >= 0:
                 guards[slot, context, 0] = SHUT[0]
                 guards[slot, context, 1] = SHUT[1]
