@@ -173,10 +173,10 @@ class BlockIndex(RowIndex):
     def _reserve_rows(self, n_rows: int) -> None:
         if n_rows > len(self._places):
             room = n_rows if n_rows > 2 * len(self._places) else n_rows + n_rows // 4
-            place = np.full(room, -1, np.int32)
-            place[: len(self._places)] = self._place
+            places = np.full(room, -1, np.int32)
+            places[: len(self._places)] = self._places
             self._places = places
-            self._blocks = self._blocks._replace(place=place)
+            self._blocks = self._blocks._replace(places=places)
 
     # changing --------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class BlockIndex(RowIndex):
         self._blocks = kernels.Blocks(
             *(state[f"blocks_{name}"] for name in kernels.Blocks._fields)
         )
-        self._place = self._blocks.places
+        self._places = self._blocks.places
         self._order, self.selectivity = state["order"], state["selectivity"]
         self._column = np.argsort(self._order).astype(np.int32)
         self._cuts, self._starts = state["cuts"], state["starts"]
@@ -298,7 +298,7 @@ class BlockIndex(RowIndex):
         b = self._blocks
         n_blocks, n_slots, n_zoned = (int(x) for x in b.size)
         assert kernels.count_occupied(*b) == len(rows)
-        placed = np.flatnonzero(self._place >= 0)
+        placed = np.flatnonzero(self._places >= 0)
         assert sorted(placed.tolist()) == sorted(rows.tolist())
         assert (b.tenants[self._places[rows]] == rows).all()
         codes = b.codes.reshape(-1, n_slots, 2, LANES)
