@@ -156,23 +156,21 @@ class Ids:
         return result
 
     def in_order(self, rows: Rows) -> list[Any]:
-        """Ids of rows, each once, in id order (integers before strings)."""
+        """Ids of distinct rows, in id order (integers before strings)."""
         if self._dense is not None:
-            keys = np.sort(self._keys[rows])
+            keys = self._keys.take(rows)
+            keys.sort()
             result: list[Any] = keys.tolist()
-            if len(result) > 1 and (keys[1:] == keys[:-1]).any():
-                result = np.unique(keys).tolist()
             return result
         if self._rank is None:
             self._sorted_since += len(rows) + 1
             if self._sorted_since <= len(self):
-                return sorted(set(self._names[rows].tolist()), key=_order)
+                return sorted(self._names[rows].tolist(), key=_order)
             self._rank_anew()
         assert self._rank is not None
-        ranks = np.sort(self._rank[rows])
-        if len(ranks) > 1 and (ranks[1:] == ranks[:-1]).any():
-            ranks = np.unique(ranks)
-        ordered: list[Any] = self._ranked[ranks].tolist()
+        ranks = self._rank.take(rows)
+        ranks.sort()
+        ordered: list[Any] = self._ranked.take(ranks).tolist()
         return ordered
 
     def sort_rows(self, rows: Rows) -> Rows:

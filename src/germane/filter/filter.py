@@ -250,9 +250,13 @@ class Filter:
         else:
             vector, raw = self._messages.read(message), message
         rows, n_candidates, n_false = self._tables.probe(vector, raw)
-        profiles = self._conjunctions.profile[rows]
-        if self._conjunctions.n_live != len(self._profiles.ids):
-            profiles = np.unique(profiles)
+        conjunctions = self._conjunctions
+        if conjunctions.rows_are_profiles:
+            profiles = rows.copy()
+        else:
+            profiles = conjunctions.profile[rows]
+            if conjunctions.n_live != len(self._profiles.ids):
+                profiles = np.unique(profiles)
         counts = self._counts
         counts["messages"] += 1
         counts["candidates"] += n_candidates

@@ -349,13 +349,15 @@ class Tables:
                     continue
                 point = message if table.in_order else message[table.attributes]
                 table.observe(point)
-                free = out[n_found:] if n_found else out
-                n_certain, top = table.index.probe(point, free)  # type: ignore[union-attr]
+                n_certain, top = table.index.probe(  # type: ignore[union-attr]
+                    point, out[n_found:] if n_found else out
+                )
+                top += n_found
                 n_found += n_certain
                 n_candidates += n_certain
-                if top < len(free):
-                    n_candidates += len(free) - top
-                    n_found, n_failed = self._postfilter(free[top:], message, raw, out, n_found)
+                if top < len(out):
+                    n_candidates += len(out) - top
+                    n_found, n_failed = self._postfilter(n_found, top, len(out), message, raw)
                     if n_failed:
                         n_false += self._learn(number, n_failed)
         if self.n_outside:
@@ -393,22 +395,20 @@ class Tables:
         return int(kept)
 
     def _postfilter(
-        self, candidates: Rows, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int
+        self, n_found: int, begin: int, end: int, message: NDArray[np.float64], raw: Any
     ) -> tuple[int, int]:
-        """Test candidates exactly; survivors go to ``out`` from ``n_found`` on."""
-        pending = self.spare[: len(candidates)]
-        pending[:] = candidates
-        view = self.conjunctions.view
-        self.n_postfiltered += len(pending)
+        """Test the candidates ``out[begin:end]`` exactly; (found in all, failed)."""
+        self.n_postfiltered += end - begin
         n_failed = 0
-        while len(pending):
-            passed, failed, waiting = rowwise.postfilter(
-                pending, message, *view, self.contexts.values, *self.texts.view,
-                out[n_found:], self.failed[n_failed:], self.reasons[n_failed:],
+        while begin < end:
+            n_found, failed, waiting = rowwise.postfilter(
+                self.out, n_found, begin, end, message, *self.conjunctions.view,
+                self.contexts.values, *self.texts.view,
+                self.failed[n_failed:] if n_failed else self.failed,
+                self.reasons[n_failed:] if n_failed else self.reasons,
             )  # fmt: skip
-            n_found += passed
             n_failed += failed
-            pending = pending[:waiting]
+            end = begin + waiting
             if waiting:
                 self.texts.answer(raw)
         return n_found, n_failed
@@ -438,8 +438,9 @@ class Tables:
             self._readmit(rows[self.state[rows] == EXPELLED])
         if n_waiting:
             self.texts.answer(raw)
-            waiting = self.spare[:n_waiting].copy()
-            n_found, _ = self._postfilter(waiting, message, raw, out, n_found)
+            begin = len(out) - n_waiting
+            out[begin:] = self.spare[:n_waiting]
+            n_found, _ = self._postfilter(n_found, begin, len(out), message, raw)
         return n_found, swept
 
     # adaptation ------------------------------------------------------------------------------

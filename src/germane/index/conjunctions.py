@@ -50,6 +50,8 @@ class Conjunctions:
         self._extent: list[tuple[int, int, int]] = []  # start in pool, rows used, rows in all
         self._used = 0
         self._rows = _free_rows(16)
+        self._profile: NDArray[np.int32] = np.full(16, -1, np.int32)
+        self.rows_are_profiles = True  # row r is profile row r, as long as that holds for all
         self._pool: NDArray[np.float64] = np.zeros(64)
         self._n_forms = 0
         self._forms = np.zeros(8, FORM)
@@ -77,7 +79,7 @@ class Conjunctions:
     @property
     def profile(self) -> NDArray[np.int32]:
         """Row -> profile row."""
-        return self._rows["profile"]
+        return self._profile
 
     @property
     def awake(self) -> NDArray[np.int32]:
@@ -157,7 +159,8 @@ class Conjunctions:
         self.n_live += n
         row = self._rows
         row["shape"][rows] = shape
-        row["profile"][rows] = profiles
+        self._profile[rows] = profiles
+        self.rows_are_profiles &= bool((rows == profiles).all())
         row["context"][rows] = contexts
         row["next"][rows] = -1
         row["sibling"][rows] = -1
@@ -173,6 +176,7 @@ class Conjunctions:
             larger = _free_rows(room)
             larger[: len(self._rows)] = self._rows
             self._rows = larger
+            self._profile = longer(self._profile, room, -1)
 
     def _place(self, shape: int, rows: NDArray[np.int32], width: int) -> None:
         """Give new rows their place in extents of the shape."""
@@ -198,7 +202,7 @@ class Conjunctions:
         for row in rows.tolist():
             self._free[int(self._rows["shape"][row])].append(row)
         self._rows["shape"][rows] = FREE - self._rows["shape"][rows]
-        self._rows["profile"][rows] = -1
+        self._profile[rows] = -1
         self._rows["awake"][rows] = 0
         self.n_live -= len(rows)
 
@@ -229,11 +233,14 @@ class Conjunctions:
     @property
     def nbytes(self) -> int:
         """Bytes of arrays."""
-        return sum(array.nbytes for array in self.view)
+        return sum(array.nbytes for array in self.view) + self._profile.nbytes
 
     def state(self) -> dict[str, Any]:
         """Arrays for saving; shapes as plain lists under ``meta``."""
-        state: dict[str, Any] = {"rows": self._rows[: self.n_rows]}
+        state: dict[str, Any] = {
+            "rows": self._rows[: self.n_rows],
+            "profile": self._profile[: self.n_rows],
+        }
         state["pool"] = self._pool[: self._used]
         state["meta"] = {
             "shapes": [list(shape) for shape in self.shapes],
@@ -255,7 +262,9 @@ class Conjunctions:
             )
             self.intern(shape)
         self._extent = [(int(a), int(b), int(c)) for a, b, c in state["meta"]["extents"]]
-        self._rows, self._pool = state["rows"], state["pool"]
+        self._rows, self._pool, self._profile = state["rows"], state["pool"], state["profile"]
+        live = np.flatnonzero(self._profile >= 0)
+        self.rows_are_profiles = bool((self._profile[live] == live).all())
         self._used = int(state["meta"]["used"])
         self.n_rows = len(self._rows["shape"])
         self.n_live = int((self._rows["shape"] >= 0).sum())
@@ -266,7 +275,8 @@ class Conjunctions:
     def _check(self) -> None:
         live = self.live()
         assert len(live) == self.n_live
-        assert (self._rows["profile"][live] >= 0).all()
+        assert (self._profile[live] >= 0).all()
+        assert not self.rows_are_profiles or (self._profile[live] == live).all()
         has_constants = np.array([bool(shape.texts) for shape in self.shapes], np.bool_)
         placed = live[has_constants[self._rows["shape"][live]]]
         assert (self._rows["at"][placed] < self._used).all()
@@ -275,7 +285,7 @@ class Conjunctions:
 
 def _free_rows(n: int) -> NDArray[Any]:
     rows = np.zeros(n, ROW)
-    for name in ("shape", "context", "next", "profile", "sibling"):
+    for name in ("shape", "context", "next", "sibling"):
         rows[name] = -1
     return rows
 

@@ -64,7 +64,6 @@ ROW = np.dtype(
         ("step", np.int32),
         ("context", np.int32),  # or -1
         ("next", np.int32),  # next row of the same context, or -1
-        ("profile", np.int32),
         ("sibling", np.int32),  # next row of the same profile, or -1
         ("awake", np.int32),
     ]
@@ -342,7 +341,10 @@ def test(
 
 @kernel
 def postfilter(
-    candidates: Any,
+    out: Any,
+    n_found: Any,
+    begin: Any,
+    end: Any,
     message: Any,
     rows: Any,
     shapes: Any,
@@ -354,35 +356,33 @@ def postfilter(
     cache: Any,
     wanted: Any,
     stack: Any,
-    passed: Any,
     failed: Any,
     reasons: Any,
 ) -> Any:
-    """Test candidates against the current context; no candidate is read twice.
+    """Test the candidates ``out[begin:end]`` against the current context.
 
-    ``passed`` takes the rows that match, ``failed`` and ``reasons`` the false positives with
-    what failed. Rows that wait for a text are compacted to the front of ``candidates``.
-    Returns (passed, failed, waiting).
+    Those that match go to ``out[n_found:]`` (in front of ``begin``), the others with what failed
+    to ``failed`` and ``reasons``. Rows that wait for a text are compacted to ``out[begin:]``.
+    Returns (number found in all, failed, waiting).
     """
-    n_passed = 0
     n_failed = 0
     n_waiting = 0
-    for i in range(candidates.shape[0]):
-        row = candidates[i]
+    for i in range(begin, end):
+        row = out[i]
         reason = test(
             row, message, rows, shapes, forms, code, pool, values, truth, cache, wanted, stack
         )
         if reason == PASSED:
-            passed[n_passed] = row
-            n_passed += 1
+            out[n_found] = row
+            n_found += 1
         elif reason == MISSING:
-            candidates[n_waiting] = row
+            out[begin + n_waiting] = row
             n_waiting += 1
         else:
             failed[n_failed] = row
             reasons[n_failed] = reason
             n_failed += 1
-    return n_passed, n_failed, n_waiting
+    return n_found, n_failed, n_waiting
 
 
 @kernel
