@@ -69,7 +69,9 @@ class Ids:
         if dense is not None:
             array = values if isinstance(values, np.ndarray) else None
             if array is not None and array.dtype.kind in "iu":
-                if len(array) and (array.min() < 0 or array.max() >= len(dense)):
+                if array.dtype != np.int64:
+                    array = array.astype(np.int64)
+                if len(array) and array.view(np.uint64).max() >= len(dense):
                     inside = (array >= 0) & (array < len(dense))
                     found = np.full(len(array), -1, np.int32)
                     found[inside] = dense[array[inside]]

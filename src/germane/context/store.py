@@ -64,7 +64,10 @@ class Contexts:
         return rows
 
     def set(self, rows: Rows, slot: int, values: Column) -> Rows:
-        """Store a column of values; the contexts whose index entries must be looked at."""
+        """Store a column of values; the contexts whose index entries must be looked at.
+
+        A context given twice may be returned twice.
+        """
         self.version += len(rows)
         if not self.watched[slot]:
             kernels.store_plain(rows, values, self.values[slot])
@@ -79,9 +82,7 @@ class Contexts:
             self.scale[slot],
             disturbed,
         )
-        if n == 0:
-            return disturbed[:0]
-        return disturbed[:1] if len(rows) == 1 else np.unique(disturbed[:n])
+        return disturbed[:n]
 
     def fit_grid(self, slot: int) -> None:
         """Lay a slot's guard grid over the values it holds now; all guards become open."""

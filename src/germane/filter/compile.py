@@ -95,7 +95,8 @@ class _Compiler:
             if not self._as_interval(literal):
                 self._as_program(literal)
         forms = []
-        for slot, (low, high) in self.intervals.items():
+        # In the order of slots, so that AND is commutative: the same shape either way round.
+        for slot, (low, high) in sorted(self.intervals.items()):
             flags = (
                 (op.LOW_CONTEXT if low.context >= 0 else 0)
                 | (op.HIGH_CONTEXT if high.context >= 0 else 0)
@@ -110,7 +111,7 @@ class _Compiler:
             self.constants += (low.constant, high.constant)
             self.texts += (low.text, high.text)
             self.origins += (low.at, high.at)
-        for slot in self.null_only:
+        for slot in sorted(self.null_only):
             forms.append(Form(slot, op.ONLY_NULL))
             self.constants += (0.0, 0.0)
             self.texts += (False, False)

@@ -182,10 +182,12 @@ class Filter:
         if not (isinstance(contexts, np.ndarray) and contexts.dtype.kind in "iu"):
             contexts = [as_id(context, "a context's id") for context in contexts]
         draft = self._schema.draft(f"an update of {attribute!r}")
-        self._schema.require(attribute)
-        type_ = draft.type_of(attribute) or _type_of_column(attribute, values)
-        if type_ is not None:
-            draft.fix(attribute, type_)
+        type_ = self._schema.known.get(attribute)
+        if type_ is None:
+            self._schema.require(attribute)
+            type_ = draft.type_of(attribute) or _type_of_column(attribute, values)
+            if type_ is not None:
+                draft.fix(attribute, type_)
         if type_ == "location":
             pairs = np.array([location(attribute, value) for value in values])
             columns = [np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])]

@@ -38,6 +38,8 @@ DECAY = 0.98
 """What was counted fades by this factor a message: it speaks of the last fifty or so."""
 FEW_TABLES = 4
 CARE_EVERY = 64
+RATES_EVERY = 16
+SHARPEN_EVERY = 16
 SMALL = 4096
 """Below so many rows ``index='auto'`` sweeps: an index would cost more than it saves."""
 
@@ -84,7 +86,10 @@ class Tables:
         self.n_swept = 0
         self._make_room(64)
         self._slots: dict[int, NDArray[np.int32]] = {}
-        self.sharpest = np.ones((8, 2), np.int64)
+        self._lanes = np.zeros(LANES, np.uint8)
+        self._alike: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._alike_version = -1
+        self._rates_at: dict[int, tuple[int, float]] = {}
         self.out: Rows = np.empty(16, np.int32)
         self.spare: Rows = np.empty(16, np.int32)
         self.failed: Rows = np.empty(16, np.int32)
@@ -234,25 +239,23 @@ class Tables:
     ) -> None:
         """Carry entries into the indexes; their intervals become the room they have now."""
         attributes = self.conjunctions.forms["attribute"][forms]
+        if len(self.tables) == 1 and self.tables[0].n_inside == self.conjunctions.n_live:
+            slots = self._slot_of(self.tables[0])[attributes]
+            self._revise_table(0, rows, slots, lows, highs)
+            return
         inside = self.state[rows] == INSIDE
         numbers = self.table[rows]
+        room_lows, room_highs = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
         for number, table in enumerate(self.tables):
             if table.index is None or not table.n_inside:
                 continue
             slots = self._slot_of(table)[attributes]
             mine = inside & (numbers == number) & (slots >= 0)
-            if mine.all():
-                self._revise_table(number, rows, slots, lows, highs)
-                return
             if mine.any():
                 part_lows, part_highs = lows[mine], highs[mine]
                 self._revise_table(number, rows[mine], slots[mine], part_lows, part_highs)
-                lows[mine], highs[mine] = part_lows, part_highs
-                inside &= ~mine
-                forms[mine] = -1 - forms[mine]
-        untouched = forms >= 0
-        lows[untouched], highs[untouched] = -np.inf, np.inf
-        forms[~untouched] = -1 - forms[~untouched]
+                room_lows[mine], room_highs[mine] = part_lows, part_highs
+        lows[:], highs[:] = room_lows, room_highs
 
     def _revise_table(
         self,
@@ -268,22 +271,27 @@ class Tables:
             if self.scopes.due(number, table.n_inside):
                 self._build(number, table)
             lows[:], highs[:] = self.scopes.clip(number, slots, lows, highs)
-        expelled = table.index.revise(
-            rows, slots, lows, highs, self.strategy.mode, self._rates(table)
-        )
+        if self.strategy.mode == ESCALATE:
+            self._tell_rates(number, table)
+        expelled = table.index.revise(rows, slots, lows, highs, self.strategy.mode)
         if len(expelled):
             self._leave(table, expelled)
 
-    def _rates(self, table: Table) -> NDArray[np.float64]:
-        """Updates of an entry per message, lately, for each slot of a table's index."""
+    def _tell_rates(self, number: int, table: Table) -> None:
+        """Tell an index, now and then, how often each of its slots is updated per message."""
+        total = float(self.recent_updates.sum())
+        told_at, told_total = self._rates_at.get(number, (-RATES_EVERY, 0.0))
+        if self.n_messages < told_at + RATES_EVERY and total < 2.0 * told_total:
+            return
+        self._rates_at[number] = (self.n_messages, total)
+        per_message = self.recent_updates / max(self.recent_messages, 1.0)
+        per_entry = per_message / max(len(self.contexts), 1)
         rates = np.zeros(len(table.attributes))
-        if self.strategy.name in ("agile", "auto"):
-            total = self.recent_updates / max(self.recent_messages, 1.0)
-            per_entry = total / max(len(self.contexts), 1)
-            for slot, attribute in enumerate(table.attributes.tolist()):
-                bounds = [s for s in self._reads.get(attribute, ()) if s < len(per_entry)]
-                rates[slot] = per_entry[bounds].max(initial=0.0)
-        return rates
+        for slot, attribute in enumerate(table.attributes.tolist()):
+            bounds = [s for s in self._reads.get(attribute, ()) if s < len(per_entry)]
+            rates[slot] = per_entry[bounds].max(initial=0.0)
+        assert table.index is not None
+        table.index.expect(rates)
 
     @property
     def _reads(self) -> dict[int, list[int]]:
@@ -421,10 +429,16 @@ class Tables:
         n_words = -(-self.conjunctions.n_rows // LANES)
         n_expelled = sum(table.n_expelled for table in self.tables)
         every = self._interval() if n_expelled else 0
-        self.sharpest = longer(self.sharpest, len(self.conjunctions.forms), 1)
+        if self._alike_version != self.conjunctions.version:
+            self._alike = np.zeros(n_words, np.uint8)
+            rowwise.find_alike(self.conjunctions.rows, self.conjunctions.n_rows, self._alike)
+            self._alike_version = self.conjunctions.version
+        if not self.n_messages % SHARPEN_EVERY:
+            shapes = self.conjunctions.shapes
+            rowwise.sharpen(self.conjunctions.view[1], len(shapes), self.conjunctions.forms)
         passed, n_waiting, n_failed, n_sampled = rowwise.sweep(
-            self.outside[:n_words], message, *self.conjunctions.view,
-            self.contexts.values, *self.texts.view, self.sharpest,
+            self.outside[:n_words], self._alike, message, *self.conjunctions.view,
+            self.contexts.values, *self.texts.view, self._lanes,
             every * SWEPT_PER_CANDIDATE,
             out[n_found:], self.spare, sample,
         )  # fmt: skip

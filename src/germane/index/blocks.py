@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.index.rowindex import ESCALATE, Flags, Keys, RowIndex, Rows
+from germane.index.rowindex import Flags, Keys, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
 from germane.kernels.lanes import LANES
@@ -45,7 +45,7 @@ class BlockIndex(RowIndex):
         self._order = np.arange(len(attributes))  # slot -> column of codes
         self._column = np.arange(len(attributes), dtype=np.int32)
         self.selectivity = np.ones(len(attributes))
-        self._no_slack = np.zeros(len(attributes), np.int64)
+        self._slack = np.zeros(len(attributes), np.int64)
         self._cuts = np.empty(0)
         self._starts = np.zeros(len(attributes) + 1, np.int64)
         self._places: Rows = np.full(max(n_rows, 1), -1, np.int32)
@@ -192,15 +192,12 @@ class BlockIndex(RowIndex):
     def remove(self, rows: Rows) -> None:
         kernels.remove(rows, *self._blocks)
 
-    def revise(
-        self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int, rates: Keys
-    ) -> Rows:
+    def revise(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int) -> Rows:
         outside: Rows = np.empty(len(rows), np.int32)
         done, n_outside = 0, 0
-        slack = self._slack(rates) if mode == ESCALATE else self._no_slack
         while True:
             done, n = kernels.revise(
-                rows, slots, lows, highs, mode, slack, OUTSIDE_SHARE, done,
+                rows, slots, lows, highs, mode, self._slack, OUTSIDE_SHARE, done,
                 self._cuts, self._starts, self._column, *self._blocks,
                 self._counters, self._moves, outside[n_outside:],
             )  # fmt: skip
@@ -209,8 +206,8 @@ class BlockIndex(RowIndex):
                 return outside[:n_outside]
             self._grow()
 
-    def _slack(self, rates: Keys) -> NDArray[np.int64]:
-        """Codes of room to leave around an escalated interval, per column.
+    def expect(self, rates: Keys) -> None:
+        """Choose how many codes of room to leave around an escalated interval, per column.
 
         An entry updated r times a message, by steps of mean square m, leaves a margin w about
         r * m / w**2 times a message; the margin lets through 2 * w / SPAN of the messages that
@@ -224,7 +221,7 @@ class BlockIndex(RowIndex):
         wasted_ns = others * 2.0 / coding.SPAN * CANDIDATE_NS
         slack = np.cbrt(2.0 * rates[self._order] * steps * REVISION_NS / wasted_ns)
         slack[slack < np.sqrt(steps)] = 0.0
-        return np.minimum(slack, coding.SPAN).astype(np.int64)
+        self._slack = np.minimum(slack, coding.SPAN).astype(np.int64)
 
     def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
         entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])

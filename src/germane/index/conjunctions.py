@@ -44,6 +44,7 @@ class Conjunctions:
     def __init__(self) -> None:
         self.n_rows = 0
         self.n_live = 0
+        self.version = 0  # grows when rows come or go
         self.shape_of: dict[Shape, int] = {}
         self.shapes: list[Shape] = []
         self._free: list[list[int]] = []
@@ -117,6 +118,7 @@ class Conjunctions:
         for at, form in enumerate(shape.forms, first):
             for name, value in form._asdict().items():
                 self._forms[name][at] = value
+            self._forms["turn"][at] = at
         self._n_forms = last
         self._shapes = longer(self._shapes, number + 1)
         self._shapes[number] = (
@@ -146,6 +148,7 @@ class Conjunctions:
     ) -> NDArray[np.int32]:
         """Rows of one shape: constants[n, c], their profiles and contexts (-1: none)."""
         n = len(profiles)
+        self.version += 1
         width = (constants.shape[1] + 1) // 2
         rows = np.empty(n, np.int32)
         free = self._free[shape]
@@ -199,6 +202,7 @@ class Conjunctions:
 
     def remove(self, rows: NDArray[np.int32]) -> None:
         """Free rows (already unlinked from contexts and indexes)."""
+        self.version += 1
         for row in rows.tolist():
             self._free[int(self._rows["shape"][row])].append(row)
         self._rows["shape"][rows] = FREE - self._rows["shape"][rows]

@@ -79,9 +79,10 @@ class ListIndex(RowIndex):
             self._free[slot] = np.setdiff1d(self._free[slot], rows[free])
             index.remove(rows[~free])
 
-    def revise(
-        self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int, rates: Keys
-    ) -> Rows:
+    def expect(self, rates: Keys) -> None:
+        """The levels of a skip list are its own measure of how far to escalate."""
+
+    def revise(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int) -> Rows:
         self._mode = mode
         for slot, index in self._lists.items():
             mine = slots == slot

@@ -47,13 +47,15 @@ class RowIndex(ABC):
         """Forget rows that are in the index."""
 
     @abstractmethod
-    def revise(
-        self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int, rates: Keys
-    ) -> Rows:
+    def expect(self, rates: Keys) -> None:
+        """Hear how often, lately, an entry of each slot was updated per message."""
+
+    @abstractmethod
+    def revise(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys, mode: int) -> Rows:
         """Carry new intervals of (row, slot) pairs in, as EAGER, LOCAL (GBU) or ESCALATE says.
 
-        ``rates`` are, per slot, the updates of an entry per message, lately. On return ``lows``
-        and ``highs`` say where k may move without any change to the index. Returns rows that were put out of the index because it no longer helps to find them.
+        On return ``lows`` and ``highs`` say where k may move without any change to the index.
+        Returns rows that were put out of the index because it no longer helps to find them.
         """
 
     @abstractmethod

@@ -86,6 +86,10 @@ FORM = np.dtype(
         ("flags", np.int32),
         ("low_context", np.int32),
         ("high_context", np.int32),
+        ("turn", np.int32),  # the form to test at this place in the shape's order
+        ("seen", np.int32),  # rows it was tested on in sweeps, and how many it let through
+        ("passed", np.int32),
+        ("unused", np.int32),
     ]
 )
 VERDICT = np.dtype([("label", np.float64), ("pattern", np.int32), ("truth", np.int32)])
@@ -322,7 +326,8 @@ def test(
         return ASLEEP
     shape = rows[row].shape
     first = shapes[shape].first
-    for form in range(first, shapes[shape].last):
+    for turn in range(first, shapes[shape].last):
+        form = forms[turn].turn
         value = message[forms[form].attribute]
         if not holds(value, row, form, first, rows, forms, pool, values):
             return form - first
@@ -449,6 +454,7 @@ def evaluate_awake(
 @kernel
 def sweep(
     outside: Any,
+    alike: Any,
     message: Any,
     rows: Any,
     shapes: Any,
@@ -460,7 +466,7 @@ def sweep(
     cache: Any,
     wanted: Any,
     stack: Any,
-    sharpest: Any,
+    flags_of_lanes: Any,
     every: Any,
     passed: Any,
     waiting: Any,
@@ -469,9 +475,8 @@ def sweep(
     """Test all rows of a bitmap in order (NOINDEX, and what no index holds).
 
     Rows lie in memory in the order of their shape's columns, so this reads memory forward. A
-    word of 64 rows of one shape has its sharpest predicate tested in one simple loop; how many
-    rows each form of such words let through is counted in ``sharpest`` [form, (seen, passed)].
-    Every ``every``-th row that fails (0: none) is put into ``sample`` while there is room.
+    word of 64 rows that are alike is tested column by column, sharpest predicate first. Every
+    ``every``-th row that fails (0: none) is put into ``sample`` while there is room.
     Returns (passed, waiting, failed, sampled).
     """
     n_passed = n_waiting = n_failed = n_sampled = 0
@@ -481,11 +486,12 @@ def sweep(
         if bits == np.uint64(0):
             continue
         base = word * LANES
-        if bits == ALL_LANES and base + LANES <= rows.shape[0]:
-            bits = first_predicate(base, word, message, rows, shapes, forms, pool, values, sharpest)
-            failed = LANES - count_bits(bits)
-            n_failed += failed
-            countdown -= failed
+        before = count_bits(bits)
+        if alike[word] > 0:
+            bits = columns(
+                bits, base, alike[word], message, rows, shapes, forms, pool, values, flags_of_lanes
+            )
+        failed = before - count_bits(bits)
         while bits != np.uint64(0):
             row = base + lowest_bit(bits)
             bits &= bits - np.uint64(1)
@@ -499,8 +505,9 @@ def sweep(
                 waiting[n_waiting] = row
                 n_waiting += 1
             else:
-                n_failed += 1
-                countdown -= 1
+                failed += 1
+        n_failed += failed
+        countdown -= failed
         if every > 0 and countdown <= 0:
             countdown = every
             if n_sampled < sample.shape[0]:
@@ -510,72 +517,124 @@ def sweep(
 
 
 @inlined
-def choose_form(first: Any, last: Any, word: Any, sharpest: Any) -> Any:
-    """The form that lets the fewest rows through; now and then another, to keep knowing."""
-    if (word & 63) == 63:
-        return first + (word >> 6) % (last - first)
-    best = first
-    for form in range(first, last):
-        if sharpest[form, 1] * sharpest[best, 0] < sharpest[best, 1] * sharpest[form, 0]:
-            best = form
-    return best
-
-
-@inlined
-def first_predicate(
+def columns(
+    bits: Any,
     base: Any,
-    word: Any,
+    alike: Any,
     message: Any,
     rows: Any,
     shapes: Any,
     forms: Any,
     pool: Any,
     values: Any,
-    sharpest: Any,
+    flags_of_lanes: Any,
 ) -> Any:
-    """Bits of the 64 rows from ``base`` that their sharpest interval predicate lets through.
+    """Which of 64 rows of one shape and extent all interval predicates let through.
 
-    All bits where the rows are not alike (one shape, one extent) or it does not apply.
+    The first predicate is tested on all lanes in one simple loop, the others on what is left.
+    Bounds count as closed here: ``test`` looks at survivors again.
     """
     shape = rows[base].shape
     at = rows[base].at
+    step = rows[base].step
     first = shapes[shape].first
-    last = shapes[shape].last
-    if first == last:
-        return ALL_LANES
-    alike = True
-    for lane in range(LANES):
-        alike &= (rows[base + lane].shape == shape) & (rows[base + lane].at == at + 2 * lane)
-    if not alike:
-        return ALL_LANES
-    form = choose_form(first, last, word, sharpest)
-    flags = forms[form].flags
-    if flags & ONLY_NULL:
-        return ALL_LANES
-    value = message[forms[form].attribute]
-    start = at + (form - first) * rows[base].step
-    low_factor = forms[form].low_factor
-    high_factor = forms[form].high_factor
-    low_slot = forms[form].low_context
-    high_slot = forms[form].high_context
-    bits = np.uint64(0)
-    if flags & (LOW_CONTEXT | HIGH_CONTEXT):
-        for lane in range(LANES):
+    for turn in range(first, shapes[shape].last):
+        form = forms[turn].turn
+        flags = forms[form].flags
+        if flags & ONLY_NULL:
+            continue
+        value = message[forms[form].attribute]
+        start = at + (form - first) * step
+        low_slot = forms[form].low_context
+        high_slot = forms[form].high_context
+        low_factor = forms[form].low_factor
+        high_factor = forms[form].high_factor
+        before = count_bits(bits)
+        if turn == first and alike == 2 and before == LANES:
+            context = rows[base].context
+            if flags & LOW_CONTEXT and flags & HIGH_CONTEXT:
+                for lane in range(LANES):
+                    low = low_factor * values[low_slot, context + lane] + pool[start + 2 * lane]
+                    high = (
+                        high_factor * values[high_slot, context + lane]
+                        + pool[start + 2 * lane + 1]
+                    )
+                    flags_of_lanes[lane] = (low <= value) & (value <= high)
+                bits = pack(flags_of_lanes)
+            elif not flags & (LOW_CONTEXT | HIGH_CONTEXT):
+                for lane in range(LANES):
+                    low = pool[start + 2 * lane]
+                    high = pool[start + 2 * lane + 1]
+                    flags_of_lanes[lane] = (low <= value) & (value <= high)
+                bits = pack(flags_of_lanes)
+        left = bits
+        while left != np.uint64(0):
+            lane = lowest_bit(left)
+            left &= left - np.uint64(1)
             low = pool[start + 2 * lane]
             high = pool[start + 2 * lane + 1]
             if flags & LOW_CONTEXT:
                 low = low_factor * values[low_slot, rows[base + lane].context] + low
             if flags & HIGH_CONTEXT:
                 high = high_factor * values[high_slot, rows[base + lane].context] + high
-            inside = (low <= value) & (value <= high)
-            bits |= np.uint64(inside) << np.uint64(lane)
-    else:
-        for lane in range(LANES):
-            inside = (pool[start + 2 * lane] <= value) & (value <= pool[start + 2 * lane + 1])
-            bits |= np.uint64(inside) << np.uint64(lane)
-    sharpest[form, 0] += LANES
-    sharpest[form, 1] += count_bits(bits)
+            if not ((low <= value) & (value <= high)):
+                bits &= ~(np.uint64(1) << np.uint64(lane))
+        forms[form].seen += before
+        forms[form].passed += count_bits(bits)
+        if bits == np.uint64(0):
+            break
     return bits
+
+
+@inlined
+def pack(flags_of_lanes: Any) -> Any:
+    """64 bytes of 0 or 1 as 64 bits."""
+    bits = np.uint64(0)
+    for group in range(8):
+        part = np.uint64(0)
+        for lane in range(8):
+            part |= np.uint64(flags_of_lanes[group * 8 + lane]) << np.uint64(lane)
+        bits |= part << np.uint64(group * 8)
+    return bits
+
+
+@kernel
+def find_alike(rows: Any, n_rows: Any, alike: Any) -> None:
+    """Which words of 64 rows are of one shape and extent (1), with contexts in a row too (2)."""
+    for word in range(alike.shape[0]):
+        base = word * LANES
+        alike[word] = 0
+        if base + LANES > n_rows or rows[base].shape < 0:
+            continue
+        same = True
+        in_a_row = True
+        context = rows[base].context
+        for lane in range(LANES):
+            row = rows[base + lane]
+            same &= (row.shape == rows[base].shape) & (row.at == rows[base].at + 2 * lane)
+            in_a_row &= row.context == (context + lane if context >= 0 else -1)
+        alike[word] = np.uint8(same) + np.uint8(same and in_a_row)
+
+
+@kernel
+def sharpen(shapes: Any, n_shapes: Any, forms: Any) -> None:
+    """Put each shape's predicates in the order of what they let through, sharpest first."""
+    for shape in range(n_shapes):
+        first = shapes[shape].first
+        for turn in range(first + 1, shapes[shape].last):
+            form = forms[turn].turn
+            rate = (forms[form].passed + 1.0) / (forms[form].seen + 1.0)
+            place = turn
+            while place > first:
+                other = forms[place - 1].turn
+                if (forms[other].passed + 1.0) / (forms[other].seen + 1.0) <= rate:
+                    break
+                forms[place].turn = other
+                place -= 1
+            forms[place].turn = form
+        for form in range(first, shapes[shape].last):
+            forms[form].seen >>= 1
+            forms[form].passed >>= 1
 
 
 @kernel
