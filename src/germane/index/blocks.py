@@ -46,6 +46,7 @@ class BlockIndex(RowIndex):
         self._column = np.arange(len(attributes), dtype=np.int32)
         self.selectivity = np.ones(len(attributes))
         self._slack = np.zeros(len(attributes), np.int64)
+        self._spans = np.ones(len(attributes), np.int64)  # codes in use, per column
         self._cuts = np.empty(0)
         self._starts = np.zeros(len(attributes) + 1, np.int64)
         self._places: Rows = np.full(max(n_rows, 1), -1, np.int32)
@@ -100,6 +101,7 @@ class BlockIndex(RowIndex):
         self.selectivity = self._measure(sample)
         self._order = np.argsort(self.selectivity, kind="stable")
         self._column = np.argsort(self._order).astype(np.int32)
+        self._spans = (2 * np.diff(self._starts) + 1)[self._order]
 
     def _measure(self, sample: NDArray[np.int16]) -> NDArray[np.float64]:
         """Per slot, the share of messages that a sample of intervals [n, slot, 2] lets through."""
@@ -197,7 +199,7 @@ class BlockIndex(RowIndex):
         done, n_outside = 0, 0
         while True:
             done, n = kernels.revise(
-                rows, slots, lows, highs, mode, self._slack, OUTSIDE_SHARE, done,
+                rows, slots, lows, highs, mode, self._slack, self._spans, OUTSIDE_SHARE, done,
                 self._cuts, self._starts, self._column, *self._blocks,
                 self._counters, self._moves, outside[n_outside:],
             )  # fmt: skip
@@ -210,7 +212,7 @@ class BlockIndex(RowIndex):
         """Choose how many codes of room to leave around an escalated interval, per column.
 
         An entry updated r times a message, by steps of mean square m, leaves a margin w about
-        r * m / w**2 times a message; the margin lets through 2 * w / SPAN of the messages that
+        r * m / w**2 times a message; the margin lets through 2 * w / span of the messages that
         all other slots let through. The sum of both costs is least at the cube root below.
         A margin smaller than one step saves nothing, so there is none.
         """
@@ -218,10 +220,10 @@ class BlockIndex(RowIndex):
         steps = moves[:, 1] / np.maximum(moves[:, 0], 1.0)
         ranked = self.selectivity[self._order]
         others = np.prod(ranked) / ranked
-        wasted_ns = others * 2.0 / coding.SPAN * CANDIDATE_NS
+        wasted_ns = others * 2.0 / self._spans * CANDIDATE_NS
         slack = np.cbrt(2.0 * rates[self._order] * steps * REVISION_NS / wasted_ns)
         slack[slack < np.sqrt(steps)] = 0.0
-        self._slack = np.minimum(slack, coding.SPAN).astype(np.int64)
+        self._slack = np.minimum(slack, self._spans).astype(np.int64)
 
     def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
         entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])
@@ -286,6 +288,7 @@ class BlockIndex(RowIndex):
         self._order, self.selectivity = state["order"], state["selectivity"]
         self._column = np.argsort(self._order).astype(np.int32)
         self._cuts, self._starts = state["cuts"], state["starts"]
+        self._spans = (2 * np.diff(self._starts) + 1)[self._order]
         return self
 
     def __contains__(self, row: int) -> bool:

@@ -24,7 +24,6 @@ from germane.kernels.codes import (
     FIRST_GAP,
     LAST_CODE,
     NULL,
-    SPAN,
     encode,
     high_code,
     highest_key,
@@ -371,7 +370,7 @@ def set_awake(rows: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: 
 
 
 @inlined
-def reach(row: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
+def reach(row: Any, spans: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
     """Share of the code space that a row's K admits: how often it will be a candidate."""
     n_slots = size[1]
     place = places[row]
@@ -379,8 +378,8 @@ def reach(row: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any
     for slot in range(n_slots):
         at = ((place // LANES) * n_slots + slot) * PAIR + place % LANES
         low = max(np.int64(codes[at]), FIRST_GAP)
-        high = min(np.int64(codes[at + LANES]), LAST_CODE)
-        share *= max(high - low + 1, 0) / (SPAN + 1)
+        high = min(np.int64(codes[at + LANES]), FIRST_GAP + spans[slot] - 1)
+        share *= max(high - low + 1, 0) / spans[slot]
     return share
 
 
@@ -422,6 +421,7 @@ def revise(
     highs: Any,
     mode: Any,
     slack: Any,
+    spans: Any,
     limit: Any,
     begin: Any,
     cuts: Any,
@@ -484,7 +484,7 @@ def revise(
             codes[at + LANES] = high
             if slot < n_zoned:
                 widen_zone(block, slot, low, high, codes, zones, hulls, heads, tenants, places, size)
-            if room > 0 and reach(row, codes, zones, hulls, heads, tenants, places, size) > limit:
+            if room > 0 and reach(row, spans, codes, zones, hulls, heads, tenants, places, size) > limit:
                 take(row, entry, codes, zones, hulls, heads, tenants, places, size)
                 outside[n_outside] = row
                 n_outside += 1
