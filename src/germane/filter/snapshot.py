@@ -80,11 +80,16 @@ def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
                 "n_expelled": table.n_expelled,
                 "builds": table.builds,
                 "n_points": table.n_points,
+                "swept": table.balance.swept,
+                "build_ns": table.build_ns,
+                "context_slots": sorted(table.context_slots),
             }
             for table in tables.tables
         ],
         "table_of_shape": tables._table_of_shape,
         "whole_shape": tables._whole_shape,
+        "bound_shape": tables._bound_shape,
+        "wake_slots": sorted(tables._wake_slots),
         "n_outside": tables.n_outside,
         "recent_false": tables.recent_false,
         "recent_messages": tables.recent_messages,
@@ -168,13 +173,18 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
         setattr(tables, name, meta[name])
     tables._table_of_shape = list(meta["table_of_shape"])
     tables._whole_shape = list(meta["whole_shape"])
+    tables._bound_shape = list(meta["bound_shape"])
+    tables._wake_slots = set(meta["wake_slots"])
+    tables._any_swept = any(about["swept"] for about in meta["list"])
     for number, about in enumerate(meta["list"]):
         attributes = tuple(about["attributes"])
         tables._by_attributes[attributes] = number
         table = Table(attributes, tables.index_maker(attributes))
         table.required = np.array(about["required"], np.int32)
-        for name in ("n_inside", "n_waiting", "n_expelled", "builds", "n_points"):
+        for name in ("n_inside", "n_waiting", "n_expelled", "builds", "n_points", "build_ns"):
             setattr(table, name, about[name])
+        table.balance.swept = about["swept"]
+        table.context_slots = set(about["context_slots"])
         table.points = arrays[f"table{number}_points"]
         prefix = f"table{number}_index_"
         state = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}

@@ -21,8 +21,46 @@ SAMPLE = 256
 """Recent messages that selectivities are estimated on."""
 OBSERVE_EVERY = 16
 CHECK_EVERY = 4096
+CHANGE_NS = 2e6
+"""The least price of changing between index and sweep."""
 BLOCK_NS = 60.0
 """What opening a block costs."""
+
+
+class Balance:
+    """Whether an index that follows contexts earns what it costs: two costs, compared as time.
+
+    Inside an index, rows cost what updates spend on carrying their intervals in; swept, they cost
+    the sweep. Whatever is in force, the time it wastes against the other is summed up (never
+    below zero), and when the sum has reached the price of changing over, it is time to: so the
+    total is never much worse than that of the better one in hindsight.
+    """
+
+    def __init__(self) -> None:
+        self.swept = False
+        self.regret_ns = 0.0
+        self.spent_ns = 0.0  # on carrying intervals in, since the last message
+        self.revision_ns = 1500.0  # of one update, lately
+        self.changes = 0
+
+    def pays_to_change(self, n_updates: int, sweep_ns: float, build_ns: float) -> bool:
+        """Look back at one message and the updates before it."""
+        if self.swept:
+            wasted = sweep_ns - n_updates * self.revision_ns
+        else:
+            wasted = self.spent_ns - sweep_ns
+            if n_updates:
+                self.revision_ns += 0.05 * (self.spent_ns / n_updates - self.revision_ns)
+        self.spent_ns = 0.0
+        self.regret_ns = max(0.0, self.regret_ns + wasted)
+        price = build_ns if self.swept else build_ns / 2
+        return self.regret_ns > max(price, CHANGE_NS)
+
+    def change(self, swept: bool) -> None:
+        """The rows were moved."""
+        self.changes += swept != self.swept
+        self.swept = swept
+        self.regret_ns = 0.0
 
 
 class Table:
@@ -38,9 +76,11 @@ class Table:
         self.n_waiting = 0
         self.n_expelled = 0
         self.builds = 0
+        self.context_slots: set[int] = set()  # that its rows' intervals follow
+        self.balance = Balance()
         self.points: NDArray[np.float64] = np.empty((SAMPLE, len(attributes)))
         self.n_points = 0
-        self._build_ns = 0.0
+        self.build_ns = 0.0
         self._opened_at_build = 0
         self.n_probes = 0
         self._probes_at_build = 0
@@ -64,7 +104,7 @@ class Table:
         if observe is not None and self.n_points:
             observe(self.points[: min(self.n_points, SAMPLE)])
         self.index.build(rows, lows, highs, whole, awake)
-        self._build_ns = float(time.perf_counter_ns() - start)
+        self.build_ns = float(time.perf_counter_ns() - start)
         self._opened_at_build = getattr(self.index, "opened", 0)
         self._probes_at_build = self.n_probes
         self._fresh_rate = 0.0
@@ -90,6 +130,8 @@ class Table:
             "waiting": self.n_waiting,
             "expelled": self.n_expelled,
             "builds": self.builds,
+            "follows_contexts_by": "sweep" if self.balance.swept else "index",
+            "changes_between_them": self.balance.changes,
             **about,
         }
 
@@ -105,7 +147,7 @@ class Table:
             self._next_check = self.n_probes + CHECK_EVERY
             return self._order_is_stale()
         wasted = opened - 1.5 * self._fresh_rate * probes
-        if wasted * BLOCK_NS > 2.0 * self._build_ns:
+        if wasted * BLOCK_NS > 2.0 * self.build_ns:
             return True
         if self.n_probes < self._next_check:
             return False

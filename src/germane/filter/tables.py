@@ -9,6 +9,7 @@ contexts disturb entries; those entries' new intervals are computed in one pass,
 indexes as the strategy says, and the guards are laid anew around what the indexes now hold.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,9 @@ MAX_SLOTS = 8
 MAX_TABLES = 64
 SWEPT_PER_CANDIDATE = 32
 """Sweeping over a row that fails costs so many times less than testing a false positive."""
+SWEEP_NS = 6.0
+"""What sweeping over a row costs, until it has been measured."""
+SETTLED_SWEEP = 4096
 DECAY = 0.98
 """What was counted fades by this factor a message: it speaks of the last fifty or so."""
 FEW_TABLES = 4
@@ -66,6 +70,10 @@ class Tables:
         self._by_attributes: dict[tuple[int, ...], int] = {}
         self._table_of_shape: list[int] = []
         self._whole_shape: list[bool] = []
+        self._bound_shape: list[bool] = []
+        self._wake_slots: set[int] = set()
+        self._fresh_updates = 0  # since the last message
+        self.sweep_ns = SWEEP_NS
         self.state: NDArray[np.uint8] = np.zeros(16, np.uint8)
         self.table: NDArray[np.int16] = np.full(16, -1, np.int16)
         self.outside: NDArray[np.uint64] = np.zeros(1, np.uint64)
@@ -80,6 +88,7 @@ class Tables:
         self.recent_messages = 0.0
         self._countdown = 0
         self.n_messages = 0
+        self._any_swept = False
         self._faded_at = 0
         self.deescalations = 0
         self.n_postfiltered = 0
@@ -105,8 +114,10 @@ class Tables:
         self.outside = longer(self.outside, -(-n // LANES))
         self.reserve_buffers()
         shapes = self.conjunctions.shape[rows]
-        for shape in range(len(self._table_of_shape), len(self.conjunctions.shapes)):
-            self._assign(shape)
+        if len(self._table_of_shape) < len(self.conjunctions.shapes):
+            for shape in range(len(self._table_of_shape), len(self.conjunctions.shapes)):
+                self._assign(shape)
+            self._watch()
         numbers = np.array(self._table_of_shape, np.int16)[shapes]
         self.table[rows] = numbers
         self.state[rows] = WAITING
@@ -130,15 +141,9 @@ class Tables:
         wakes = self.conjunctions.shapes[shape].wakes
         for operation, first, second in wakes:
             if operation == rowwise.CONTEXT:
-                self._watch(first)
+                self._wake_slots.add(first)
             elif operation == rowwise.CONTEXT_TEXT:
-                self._watch(second)
-        if self.strategy.indexed:
-            for form in forms:
-                if form.flags & LOW_CONTEXT:
-                    self._watch(form.low_context)
-                if form.flags & HIGH_CONTEXT:
-                    self._watch(form.high_context)
+                self._wake_slots.add(second)
         attributes = tuple(sorted(form.attribute for form in forms))
         whole = not self.conjunctions.shapes[shape].program
         if len(attributes) > MAX_SLOTS or (
@@ -157,13 +162,28 @@ class Tables:
         required = set(table.required.tolist()) - nullable
         table.required = np.array(sorted(required), np.int32)
         reads_context = any(f.flags & (LOW_CONTEXT | HIGH_CONTEXT) for f in forms)
+        for form in forms:
+            if form.flags & LOW_CONTEXT:
+                table.context_slots.add(form.low_context)
+            if form.flags & HIGH_CONTEXT:
+                table.context_slots.add(form.high_context)
+        self._bound_shape.append(reads_context)
         self._table_of_shape.append(number)
         self._whole_shape.append(whole and not (self.strategy.partial and reads_context))
 
-    def _watch(self, slot: int) -> None:
-        if not self.contexts.watched[slot]:
-            self.contexts.watched[slot] = True
-            self.contexts.fit_grid(slot)
+    def _watch(self) -> None:
+        """Watch exactly the context slots that an index or a context-only predicate follows."""
+        wanted = set(self._wake_slots)
+        for table in self.tables if self.strategy.indexed else ():
+            if not table.balance.swept:
+                wanted |= table.context_slots
+        for slot in range(self.contexts.n_slots):
+            if slot not in wanted:
+                self.contexts.watched[slot] = False
+            elif not self.contexts.watched[slot]:
+                self.contexts.watched[slot] = True
+                self.contexts.fit_grid(slot)
+                self.contexts.guards[slot] = kernels.SHUT
 
     def index_maker(self, attributes: tuple[int, ...]) -> Callable[[], RowIndex]:
         """What makes an empty index over some message slots."""
@@ -195,9 +215,11 @@ class Tables:
         if slot >= len(self.recent_updates):
             self.recent_updates = longer(self.recent_updates, self.contexts.n_slots)
         self.recent_updates[slot] += n
+        self._fresh_updates += n
 
     def disturb(self, contexts: Rows, slot: int) -> None:
         """Carry changed context values into what was derived from them."""
+        start = time.perf_counter_ns()
         store, view = self.contexts, self.conjunctions.view
         while True:
             n, n_sleepers = kernels.entries_of(
@@ -218,6 +240,10 @@ class Tables:
             contexts, rows, forms, lows, highs, sleepers, slot, *view,
             store.guards[slot], store.origin[slot], store.scale[slot],
         )  # fmt: skip
+        spent = time.perf_counter_ns() - start
+        for table in self.tables:
+            if slot in table.context_slots:
+                table.balance.spent_ns += spent
 
     def _make_room(self, n: int) -> None:
         """Buffers for the entries that one column of updates disturbs."""
@@ -346,6 +372,8 @@ class Tables:
         """Rows that match a message; the candidates and the false positives it took."""
         self.n_messages += 1
         self.texts.forget()
+        if self._fresh_updates or self._any_swept:
+            self._weigh()
         out = self.out
         n_found, n_candidates, n_false = 0, 0, 0
         if self.strategy.indexed:
@@ -372,6 +400,33 @@ class Tables:
             n_found, swept = self._sweep(message, raw, out, n_found)
             n_candidates += swept
         return out[:n_found], n_candidates, n_false
+
+    def _weigh(self) -> None:
+        """Change tables over between index and sweep where that has come to pay."""
+        n_updates, self._fresh_updates = self._fresh_updates, 0
+        if self.strategy.mode != ESCALATE or not self.strategy.indexed:
+            return
+        for number, table in enumerate(self.tables):
+            balance = table.balance
+            n_rows = table.n_expelled if balance.swept else table.n_inside
+            if not n_rows or not table.context_slots:
+                continue
+            if balance.pays_to_change(n_updates, n_rows * self.sweep_ns, table.build_ns):
+                if balance.swept:
+                    self._build(number, table)
+                else:
+                    self._sweep_from_now_on(number, table)
+
+    def _sweep_from_now_on(self, number: int, table: Table) -> None:
+        """Take all rows that follow contexts out of a table's index: its scope is the others."""
+        rows = np.flatnonzero((self.table == number) & (self.state == INSIDE)).astype(np.int32)
+        rows = rows[np.array(self._bound_shape)[self.conjunctions.shape[rows]]]
+        assert table.index is not None
+        table.index.remove(rows)
+        self._leave(table, rows)
+        table.balance.change(swept=True)
+        self._any_swept = True
+        self._watch()
 
     def _interval(self) -> int:
         """False positives per deescalation, by the policy; 0 for strategies that have none."""
@@ -427,7 +482,7 @@ class Tables:
         """Test the rows that no index holds."""
         sample = self.failed[:64]
         n_words = -(-self.conjunctions.n_rows // LANES)
-        n_expelled = sum(table.n_expelled for table in self.tables)
+        n_expelled = sum(t.n_expelled for t in self.tables if not t.balance.swept)
         every = self._interval() if n_expelled else 0
         if self._alike_version != self.conjunctions.version:
             self._alike = np.zeros(n_words, np.uint8)
@@ -436,6 +491,7 @@ class Tables:
         if not self.n_messages % SHARPEN_EVERY:
             shapes = self.conjunctions.shapes
             rowwise.sharpen(self.conjunctions.view[1], len(shapes), self.conjunctions.forms)
+        start = time.perf_counter_ns()
         passed, n_waiting, n_failed, n_sampled = rowwise.sweep(
             self.outside[:n_words], self._alike, message, *self.conjunctions.view,
             self.contexts.values, *self.texts.view, self._lanes,
@@ -444,6 +500,9 @@ class Tables:
         )  # fmt: skip
         n_found += passed
         swept = passed + n_waiting + n_failed
+        if swept >= SETTLED_SWEEP:
+            took = (time.perf_counter_ns() - start) / swept
+            self.sweep_ns += 0.05 * (min(took, 10.0 * SWEEP_NS) - self.sweep_ns)
         if n_expelled:
             self.recent_false += n_failed / SWEPT_PER_CANDIDATE
         self.n_swept += swept
@@ -461,6 +520,8 @@ class Tables:
 
     def _maintain(self, number: int, table: Table) -> None:
         """Settle waiting rows, and pack anew when that pays."""
+        if table.balance.swept:
+            return
         if table.n_waiting and table.wants_settling() and self._worth_indexing():
             self._settle(number, table)
         elif table.n_inside and table.wants_packing():
@@ -487,6 +548,10 @@ class Tables:
         table.build(rows, lows, highs, self._whole(rows), self.conjunctions.awake[rows] == 1)
         self.state[rows] = INSIDE
         table.n_inside, table.n_waiting, table.n_expelled = len(rows), 0, 0
+        if table.balance.swept:
+            table.balance.change(swept=False)
+            self._any_swept = any(other.balance.swept for other in self.tables)
+            self._watch()
         self._enter(rows)
 
     def _insert(self, number: int, table: Table, rows: Rows) -> None:
@@ -524,6 +589,8 @@ class Tables:
         for number in np.unique(self.table[rows]).tolist():
             table = self.tables[number]
             mine = rows[self.table[rows] == number]
+            if table.balance.swept:
+                continue
             self._insert(number, table, mine)
             table.n_expelled -= len(mine)
             self.deescalations += len(mine)
