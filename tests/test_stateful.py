@@ -68,8 +68,18 @@ every_combination = pytest.mark.parametrize(
 
 
 @pytest.fixture(autouse=True)
-def small_tables(monkeypatch):
-    """Indexes from the first few rows on: otherwise small lives would only ever be swept."""
+def small_tables(request, monkeypatch):
+    """Indexes from the first few rows on: otherwise small lives would only ever be swept.
+
+    One combination changes over between index and sweep at every chance, the others never do;
+    and one leaves slack around every escalated interval.
+    """
+    name = request.node.name
+    changes = "agile-auto" in name or "auto-fixed" in name
+    monkeypatch.setattr("germane.filter.table.CHANGE_NS", 0.0 if changes else 1e18)
+    if "always" in name:
+        monkeypatch.setattr("germane.index.blocks.CANDIDATE_NS", 1e-3)
+        monkeypatch.setattr("germane.index.blocks.LEAST_STEPS", 0.0)
     monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
     monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
     monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)

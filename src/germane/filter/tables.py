@@ -265,10 +265,11 @@ class Tables:
     ) -> None:
         """Carry entries into the indexes; their intervals become the room they have now."""
         attributes = self.conjunctions.forms["attribute"][forms]
-        if len(self.tables) == 1 and self.tables[0].n_inside == self.conjunctions.n_live:
+        if len(self.tables) == 1 and 0 < self.tables[0].n_inside == self.conjunctions.n_live:
             slots = self._slot_of(self.tables[0])[attributes]
-            self._revise_table(0, rows, slots, lows, highs)
-            return
+            if slots.min(initial=0) >= 0:
+                self._revise_table(0, rows, slots, lows, highs)
+                return
         inside = self.state[rows] == INSIDE
         numbers = self.table[rows]
         room_lows, room_highs = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)

@@ -25,9 +25,10 @@ from germane.kernels import codes as coding
 from germane.kernels.lanes import LANES
 
 MAX_ZONED = 4
-REVISION_NS, CANDIDATE_NS = 300.0, 80.0
+REVISION_NS, CANDIDATE_NS = 1500.0, 150.0
 """What carrying one interval into the index, and testing one candidate, cost: only their ratio
 matters, and not much (the margin goes with its cube root)."""
+LEAST_STEPS = 3.0
 OUTSIDE_SHARE = 0.04
 """A row whose K admits more than this share of messages is cheaper swept than indexed: testing a
 candidate out of order costs about 25 times what sweeping over it in order does."""
@@ -214,7 +215,10 @@ class BlockIndex(RowIndex):
         An entry updated r times a message, by steps of mean square m, leaves a margin w about
         r * m / w**2 times a message; the margin lets through 2 * w / span of the messages that
         all other slots let through. The sum of both costs is least at the cube root below.
-        A margin smaller than one step saves nothing, so there is none.
+        A margin of few steps saves little and widens its block's zone for all its rows, so there
+        is none. Nor is there any while
+        all updates of a row cost less than testing it whenever it matches: a row with a margin
+        is no longer exact.
         """
         moves = self._moves
         steps = moves[:, 1] / np.maximum(moves[:, 0], 1.0)
@@ -222,7 +226,9 @@ class BlockIndex(RowIndex):
         others = np.prod(ranked) / ranked
         wasted_ns = others * 2.0 / self._spans * CANDIDATE_NS
         slack = np.cbrt(2.0 * rates[self._order] * steps * REVISION_NS / wasted_ns)
-        slack[slack < np.sqrt(steps)] = 0.0
+        slack[slack < LEAST_STEPS * np.sqrt(steps)] = 0.0
+        if rates.sum() * REVISION_NS < np.prod(ranked) * CANDIDATE_NS:
+            slack[:] = 0.0
         self._slack = np.minimum(slack, self._spans).astype(np.int64)
 
     def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:

@@ -436,7 +436,8 @@ def revise(
 
     EAGER moves a row to its best block when a zoned slot changes; LOCAL (GBU) only when the
     block's zone does not hold the new interval; ESCALATE (AGILE, Fig. 8) does nothing when k
-    lies in K, else takes K = k with ``slack`` codes on both sides, in place. A row whose K would
+    lies in K, else takes K = k with ``slack`` codes on both sides, in place, and where no slack
+    would pay acts as LOCAL. A row whose K would
     admit more than ``limit`` of all messages is taken out of the index and reported in
     ``outside``. A row that had no interval at all (its context's value was NULL) is placed
     afresh under any strategy. ``lows`` and ``highs`` become the room that k has from now on.
@@ -465,14 +466,14 @@ def revise(
             continue
         if mode == ESCALATE and old_low <= old_high:
             exact = (heads[block].exact & bit) != ZERO
-            room = slack[slot]
             if not exact and (low > high or (old_low <= low and high <= old_high)):
                 continue
-            counters[ESCALATED] += 1
             moved = np.float64(max(abs(low - old_low), abs(high - old_high)))
             moves[slot, 0] += 1.0
             moves[slot, 1] += moved * moved
+            room = slack[slot]
             if room > 0 and low <= high:
+                counters[ESCALATED] += 1
                 heads[block].exact &= ~bit
                 low = max(low - room, ANY_LOW) if low > FIRST_GAP else low
                 high = high + room
@@ -480,17 +481,19 @@ def revise(
                     high = ANY_HIGH
                 if low < FIRST_GAP:
                     low = ANY_LOW
-            codes[at] = low
-            codes[at + LANES] = high
-            if slot < n_zoned:
-                widen_zone(block, slot, low, high, codes, zones, hulls, heads, tenants, places, size)
-            if room > 0 and reach(row, spans, codes, zones, hulls, heads, tenants, places, size) > limit:
-                take(row, entry, codes, zones, hulls, heads, tenants, places, size)
-                outside[n_outside] = row
-                n_outside += 1
-            continue
+                codes[at] = low
+                codes[at + LANES] = high
+                if slot < n_zoned:
+                    widen_zone(
+                        block, slot, low, high, codes, zones, hulls, heads, tenants, places, size
+                    )
+                if reach(row, spans, codes, zones, hulls, heads, tenants, places, size) > limit:
+                    take(row, entry, codes, zones, hulls, heads, tenants, places, size)
+                    outside[n_outside] = row
+                    n_outside += 1
+                continue
         stays = slot >= n_zoned
-        if mode == LOCAL and not stays:
+        if mode != EAGER and not stays:
             zone = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
             stays = low > high or (
                 zones[zone] <= low and high <= zones[zone + LANES]
