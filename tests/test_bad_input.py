@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -86,10 +86,14 @@ def picture(f: Filter) -> tuple[Any, ...]:
 
 
 def refused(
-    f: Filter, call: Callable[[Filter], Any], naming: str = "", kind: type = GermaneError
+    f: Filter,
+    call: Callable[[Filter], Any],
+    naming: str = "",
+    kind: type = GermaneError,
+    before: tuple[Any, ...] | None = None,
 ) -> GermaneError:
     """The error of a call that must be refused without a trace."""
-    before = picture(f)
+    before = before or picture(f)
     assert any(before[0])
     with pytest.raises(GermaneError) as caught:
         call(f)
@@ -217,23 +221,28 @@ def test_wrong_values(request, fixture, name, value):
     profile = "p00" if fixture == "closed" else 0
     good = {"n": 1, "s": "a new string", "b": True}
     good.pop(name, None)
-    refused(f, lambda f: f.match({name: value}))
-    refused(f, lambda f: f.match({**good, name: value}))
+    calls = [
+        lambda f: f.match({name: value}),
+        lambda f: f.match({**good, name: value}),
+        lambda f: f.match_many([{name: value}]),
+        lambda f: f.explain(profile, {name: value}),
+        lambda f: f.update("c0", {name: value}),
+        lambda f: f.update("new", {**good, name: value}),
+        lambda f: f.update_many(["c0"], name, [value]),
+        lambda f: f.update_many(["c0", "new"], name, [None, value]),
+    ]
     if fixture == "free":
-        refused(f, lambda f: f.match({"fresh": 1, name: value}))
-    refused(f, lambda f: f.match_many([{name: value}]))
-    refused(f, lambda f: f.explain(profile, {name: value}))
-    refused(f, lambda f: f.update("c0", {name: value}))
-    refused(f, lambda f: f.update("new", {**good, name: value}))
-    refused(f, lambda f: f.update_many(["c0"], name, [value]))
-    refused(f, lambda f: f.update_many(["c0", "new"], name, [None, value]))
+        calls.append(lambda f: f.match({"fresh": 1, name: value}))
+    before = picture(f)
+    for call in calls:
+        refused(f, call, name, before=before)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [b"5", 1j, object, {1}, [1, 2, 3], [[1, 2], [3, 4]], [], HUGE, (91, 0), bytearray(b"\1\2")],
-    ids=lambda value: f"{value!r:.30}",
-)
+NO_TYPE = [b"5", 1j, object, {1}, [1, 2, 3], [[1, 2], [3, 4]], [], HUGE, (91, 0)]
+NO_TYPE += [bytearray(b"\1\2"), Decimal("sNaN")]
+
+
+@pytest.mark.parametrize("value", NO_TYPE, ids=lambda value: f"{value!r:.30}")
 def test_values_without_a_type(free, value):
     refused(free, lambda f: f.match({"fresh": value}), "'fresh'")
     refused(free, lambda f: f.update("new", {"fresh": value}), "'fresh'")
@@ -469,7 +478,7 @@ def test_bad_ids(closed, free, bad):
         refused(f, lambda f: f.update_many(["c0", bad], "n", [1, 2]), repr(bad))
         if bad is not None:
             refused(f, lambda f: f.subscribe("q", "n < 5", context=bad), repr(bad))
-        assert bad not in f
+        assert not isinstance(bad, Hashable) or bad not in f
         with pytest.raises(BatchError) as caught:
             f.subscribe_many(["q", bad], ["n < 5"] * 2)
         assert [position for position, _, _ in caught.value.errors] == [1]

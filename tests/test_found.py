@@ -2,8 +2,9 @@
 
 import random
 
-import germane
 import pytest
+
+import germane
 
 POOL = [-2, -1, 0, 1, 2, 3, 4, 5, 6, 0.5, 1e300, 1e308, -1e308]
 POOL += [float("inf"), float("-inf"), None]

@@ -80,6 +80,7 @@ def small_tables(request, monkeypatch):
     if "always" in name:
         monkeypatch.setattr("germane.index.blocks.CANDIDATE_NS", 1e-3)
         monkeypatch.setattr("germane.index.blocks.LEAST_STEPS", 0.0)
+        monkeypatch.setattr("germane.index.blocks.HOT", 2)
     monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
     monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
     monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)

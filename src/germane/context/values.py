@@ -116,9 +116,7 @@ def location(name: str, value: Any) -> tuple[float, float]:
     return pair
 
 
-def column(
-    name: str, type_: str, values: Any, strings: Strings, keep: bool
-) -> NDArray[np.float64]:
+def column(name: str, type_: str, values: Any, strings: Strings, keep: bool) -> NDArray[np.float64]:
     """The keys of many values (one array in C where the values are an array of numbers)."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1:

@@ -88,9 +88,7 @@ class _Compiler:
         self.texts: list[bool] = []
         self.origins: list[int] = []
 
-    def conjunction(
-        self, literals: Iterable[tree.Node]
-    ) -> tuple[Shape, list[float], list[int]]:
+    def conjunction(self, literals: Iterable[tree.Node]) -> tuple[Shape, list[float], list[int]]:
         for literal in literals:
             if not self._as_interval(literal):
                 self._as_program(literal)
@@ -223,7 +221,9 @@ class _Compiler:
             return self.names.context(node.name)[0], 1.0  # type: ignore[union-attr]
         if kind is tree.Negate:
             inner = node.operand  # type: ignore[union-attr]
-            return (self.names.context(inner.name)[0], -1.0) if type(inner) is tree.Context else None
+            return (
+                (self.names.context(inner.name)[0], -1.0) if type(inner) is tree.Context else None
+            )
         if kind is tree.Arith and node.op == "*":  # type: ignore[union-attr]
             a, b = node.left, node.right  # type: ignore[union-attr]
             if type(a) is tree.Const:

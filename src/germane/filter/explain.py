@@ -117,7 +117,7 @@ class _Reader:
             return bool(key)
         if type_ == "timestamp":
             return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=key)).isoformat()
-        return int(key) if key == int(key) and abs(key) < 1e15 else key
+        return int(key) if abs(key) < 1e15 and key == int(key) else float(key)
 
     def literal(self, key: float, type_: str | None) -> str:
         """A constant as a condition would write it."""

@@ -289,8 +289,15 @@ class Filter:
         for row in rows:
             parts.append(
                 explain_row(
-                    row, vector, message, self._conjunctions, self._contexts, self._messages,
-                    self._schema, self._strings, self._texts,
+                    row,
+                    vector,
+                    message,
+                    self._conjunctions,
+                    self._contexts,
+                    self._messages,
+                    self._schema,
+                    self._strings,
+                    self._texts,
                 )  # fmt: skip
             )
             owner = int(self._conjunctions.rows[row]["context"])
@@ -304,7 +311,7 @@ class Filter:
         counters = [index.counters() for index in indexes]
         total = {
             name: sum(counter.get(name, 0) for counter in counters)
-            for name in ("index_updates", "escalations", "blocks_opened")
+            for name in ("index_updates", "local_updates", "escalations", "blocks_opened")
         }
         return {
             "profiles": len(self),

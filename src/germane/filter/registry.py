@@ -95,9 +95,7 @@ class Registry:
         if self.strings.epoch != epoch:
             # Strings were numbered anew on the way: all of them are known now, so once more.
             self._follow_strings()
-            compiled = [
-                self._compile(listed[i], conditions[i], owners[i]) for i in accepted
-            ]
+            compiled = [self._compile(listed[i], conditions[i], owners[i]) for i in accepted]
         if accepted:
             whole = len(accepted) == len(listed)
             kept = ids if whole else [listed[i] for i in accepted]

@@ -62,7 +62,7 @@ def save(f: "Filter", path: Path) -> None:
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, **arrays)
     part.replace(path)
 
 

@@ -87,6 +87,7 @@ class Tables:
         self.recent_false = 0.0
         self.recent_messages = 0.0
         self._countdown = 0
+        self._sweep_countdown = 0
         self.n_messages = 0
         self._any_swept = False
         self._faded_at = 0
@@ -240,7 +241,8 @@ class Tables:
             contexts, rows, forms, lows, highs, sleepers, slot, *view,
             store.guards[slot], store.origin[slot], store.scale[slot],
         )  # fmt: skip
-        spent = time.perf_counter_ns() - start
+        # A compilation on the way would say nothing about what updates cost.
+        spent = min(time.perf_counter_ns() - start, 1e6 + 20e3 * len(rows))
         for table in self.tables:
             if slot in table.context_slots:
                 table.balance.spent_ns += spent
@@ -295,6 +297,7 @@ class Tables:
         table = self.tables[number]
         assert table.index is not None
         if self.scopes is not None:
+            self.scopes.count(number, slots, lows)
             if self.scopes.due(number, table.n_inside):
                 self._build(number, table)
             lows[:], highs[:] = self.scopes.clip(number, slots, lows, highs)
@@ -493,10 +496,10 @@ class Tables:
             shapes = self.conjunctions.shapes
             rowwise.sharpen(self.conjunctions.view[1], len(shapes), self.conjunctions.forms)
         start = time.perf_counter_ns()
-        passed, n_waiting, n_failed, n_sampled = rowwise.sweep(
+        passed, n_waiting, n_failed, n_sampled, self._sweep_countdown = rowwise.sweep(
             self.outside[:n_words], self._alike, message, *self.conjunctions.view,
             self.contexts.values, *self.texts.view, self._lanes,
-            every * SWEPT_PER_CANDIDATE,
+            every * SWEPT_PER_CANDIDATE, self._sweep_countdown,
             out[n_found:], self.spare, sample,
         )  # fmt: skip
         n_found += passed
@@ -689,4 +692,3 @@ class Tables:
 def _narrowness(form: Any) -> tuple[bool, bool]:
     """Sort key that puts predicates with two bounds first."""
     return (bool(form.flags & rowwise.ONLY_NULL), form.flags == 0)
-

@@ -29,6 +29,12 @@ REVISION_NS, CANDIDATE_NS = 1500.0, 150.0
 """What carrying one interval into the index, and testing one candidate, cost: only their ratio
 matters, and not much (the margin goes with its cube root)."""
 LEAST_STEPS = 3.0
+HOT = 16
+"""Disturbances of a row, of late, from which on it is given slack."""
+COOL_EVERY = 64
+"""A row's heat is halved after so many tellings of rates, about a thousand messages."""
+LEAST_RATE = 1e-3
+"""Updates of an entry per message that a hot row is taken to have at least."""
 OUTSIDE_SHARE = 0.04
 """A row whose K admits more than this share of messages is cheaper swept than indexed: testing a
 candidate out of order costs about 25 times what sweeping over it in order does."""
@@ -43,6 +49,8 @@ class BlockIndex(RowIndex):
         self._counters = np.zeros(kernels.N_COUNTERS, np.int64)
         self._moves = np.zeros((len(attributes), 2))
         self.opened = 0  # blocks opened by probes so far
+        self._heat = np.zeros(max(n_rows, 1), np.uint8)  # disturbances of each row, lately
+        self._tellings = 0
         self._order = np.arange(len(attributes))  # slot -> column of codes
         self._column = np.arange(len(attributes), dtype=np.int32)
         self.selectivity = np.ones(len(attributes))
@@ -180,6 +188,9 @@ class BlockIndex(RowIndex):
             places[: len(self._places)] = self._places
             self._places = places
             self._blocks = self._blocks._replace(places=places)
+            heat = np.zeros(room, np.uint8)
+            heat[: len(self._heat)] = self._heat
+            self._heat = heat
 
     # changing --------------------------------------------------------------------------------
 
@@ -200,7 +211,7 @@ class BlockIndex(RowIndex):
         done, n_outside = 0, 0
         while True:
             done, n = kernels.revise(
-                rows, slots, lows, highs, mode, self._slack, self._spans, OUTSIDE_SHARE, done,
+                rows, slots, lows, highs, mode, self._slack, self._heat, HOT, self._spans, OUTSIDE_SHARE, done,
                 self._cuts, self._starts, self._column, *self._blocks,
                 self._counters, self._moves, outside[n_outside:],
             )  # fmt: skip
@@ -216,10 +227,13 @@ class BlockIndex(RowIndex):
         r * m / w**2 times a message; the margin lets through 2 * w / span of the messages that
         all other slots let through. The sum of both costs is least at the cube root below.
         A margin of few steps saves little and widens its block's zone for all its rows, so there
-        is none. Nor is there any while
-        all updates of a row cost less than testing it whenever it matches: a row with a margin
-        is no longer exact.
+        is none. Only hot rows get it: a row with a margin is no longer exact, and is tested
+        whenever it is found.
         """
+        self._tellings += 1
+        if not self._tellings % COOL_EVERY:
+            self._heat >>= 1
+        rates = np.maximum(rates, LEAST_RATE)
         moves = self._moves
         steps = moves[:, 1] / np.maximum(moves[:, 0], 1.0)
         ranked = self.selectivity[self._order]
@@ -227,8 +241,6 @@ class BlockIndex(RowIndex):
         wasted_ns = others * 2.0 / self._spans * CANDIDATE_NS
         slack = np.cbrt(2.0 * rates[self._order] * steps * REVISION_NS / wasted_ns)
         slack[slack < LEAST_STEPS * np.sqrt(steps)] = 0.0
-        if rates.sum() * REVISION_NS < np.prod(ranked) * CANDIDATE_NS:
-            slack[:] = 0.0
         self._slack = np.minimum(slack, self._spans).astype(np.int64)
 
     def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
@@ -280,6 +292,10 @@ class BlockIndex(RowIndex):
             "attributes": self.attributes,
             "order": self._order,
             "selectivity": self.selectivity,
+            "counters": self._counters,
+            "moves": self._moves,
+            "slack": self._slack,
+            "heat": self._heat,
             "cuts": self._cuts,
             "starts": self._starts,
         }
@@ -287,10 +303,10 @@ class BlockIndex(RowIndex):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "BlockIndex":
         self = cls(state["attributes"])
-        self._blocks = kernels.Blocks(
-            *(state[f"blocks_{name}"] for name in kernels.Blocks._fields)
-        )
+        self._blocks = kernels.Blocks(*(state[f"blocks_{name}"] for name in kernels.Blocks._fields))
         self._places = self._blocks.places
+        self._counters, self._moves = state["counters"], state["moves"]
+        self._slack, self._heat = state["slack"], state["heat"]
         self._order, self.selectivity = state["order"], state["selectivity"]
         self._column = np.argsort(self._order).astype(np.int32)
         self._cuts, self._starts = state["cuts"], state["starts"]

@@ -106,6 +106,7 @@ class ListIndex(RowIndex):
 
     def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
         needed = len(self._lists)
+        stamped: Rows = np.empty(0, np.int32)
         n = 0
         for turn, (slot, index) in enumerate(self._lists.items(), 1):
             n = index.probe_into(float(point[slot]), self._answer)
@@ -114,9 +115,11 @@ class ListIndex(RowIndex):
             n += len(free)
             if turn == needed:
                 break
-            self._stamps[self._answer[:n]] += 1
+            stamped = self._answer[:n].copy()
+            self._stamps[stamped] += 1
         found = merge_stamps(self._answer[:n], self._stamps, needed - 1, self._awake, out)
-        self._stamps[:] = 0
+        if needed > 1:
+            self._stamps[stamped] = 0
         return 0, len(out) - int(found)
 
     def _leave_room(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys) -> None:
@@ -139,7 +142,7 @@ class ListIndex(RowIndex):
 
     def describe(self, names: list[str]) -> dict[str, Any]:
         return {
-            "structure": "lists",
+            "structure": "skiplist",
             "indexed": {
                 names[self.attributes[slot]]: type(index).__name__
                 for slot, index in self._lists.items()

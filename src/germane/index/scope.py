@@ -40,18 +40,23 @@ class Scopes:
                 self._edges[key] = np.quantile(finite, np.linspace(0, 1, BINS + 1)[1:-1])
                 self._counts[key] = np.zeros(BINS, np.int64)
 
-    def clip(
-        self, table: int, slots: NDArray[np.int64], lows: Keys, highs: Keys
-    ) -> tuple[Keys, Keys]:
-        """Intervals as the index should hold them; counts them as updates."""
-        lows, highs = lows.copy(), highs.copy()
+    def count(self, table: int, slots: NDArray[np.int32], lows: Keys) -> None:
+        """Count updates, by where they put the lower bound."""
         self._seen[table] = self._seen.get(table, 0) + len(lows)
+        for slot in np.unique(slots).tolist():
+            key = (table, int(slot))
+            if key in self._edges:
+                bins = np.searchsorted(self._edges[key], lows[slots == slot])
+                self._counts[key] += np.bincount(bins, minlength=BINS)
+
+    def clip(
+        self, table: int, slots: NDArray[np.int32], lows: Keys, highs: Keys
+    ) -> tuple[Keys, Keys]:
+        """Intervals as the index should hold them."""
+        lows, highs = lows.copy(), highs.copy()
         for slot in np.unique(slots).tolist():
             mine = slots == slot
             key = (table, int(slot))
-            if key in self._edges:
-                bins = np.searchsorted(self._edges[key], lows[mine])
-                self._counts[key] += np.bincount(bins, minlength=BINS)
             low, high = self.scope.get(key, (-np.inf, np.inf))
             out = mine & ~((lows >= low) & (highs <= high)) & (lows <= highs)
             lows[out], highs[out] = -np.inf, np.inf

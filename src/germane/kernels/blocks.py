@@ -63,7 +63,17 @@ class Blocks(NamedTuple):
 
 @inlined
 def probe(
-    point: Any, below: Any, above: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any, out: Any
+    point: Any,
+    below: Any,
+    above: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+    out: Any,
 ) -> Any:
     """Rows whose K holds the point: certain ones from the front of ``out``, others from its end.
 
@@ -117,7 +127,9 @@ def probe(
 
 
 @kernel
-def clear_block(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def clear_block(
+    block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+) -> None:
     """Make a block empty: no lane, empty zone."""
     n_slots, n_zoned = size[1], size[2]
     heads[block].occupied = ZERO
@@ -137,7 +149,9 @@ def clear_block(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tena
 
 
 @kernel
-def shrink_zone(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def shrink_zone(
+    block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+) -> None:
     """Recompute a block's zone and its group's hull from what they hold."""
     n_slots, n_zoned = size[1], size[2]
     group = block // LANES
@@ -162,7 +176,19 @@ def shrink_zone(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tena
 
 
 @inlined
-def widen_zone(block: Any, slot: Any, low: Any, high: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def widen_zone(
+    block: Any,
+    slot: Any,
+    low: Any,
+    high: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> None:
     """Make a block's zone and its group's hull hold [low, high] in a zoned slot."""
     n_zoned = size[2]
     if low > high:
@@ -201,7 +227,9 @@ def growth(zones: Any, at: Any, n_zoned: Any, entry: Any) -> Any:
 
 
 @kernel
-def choose_block(entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
+def choose_block(
+    entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+) -> Any:
     """The block whose zone grows least: the best group first, then the best block in it."""
     n_blocks, n_zoned = size[0], size[2]
     n_groups = (n_blocks + LANES - 1) // LANES
@@ -225,7 +253,20 @@ def choose_block(entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, ten
 
 
 @kernel
-def put(block: Any, row: Any, entry: Any, exact: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def put(
+    block: Any,
+    row: Any,
+    entry: Any,
+    exact: Any,
+    awake: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> None:
     """Write a row into a free lane of a block that has one."""
     n_slots, n_zoned = size[1], size[2]
     lane = lowest_bit(~heads[block].occupied)
@@ -240,11 +281,33 @@ def put(block: Any, row: Any, entry: Any, exact: Any, awake: Any, codes: Any, zo
         codes[at] = entry[slot, 0]
         codes[at + LANES] = entry[slot, 1]
         if slot < n_zoned:
-            widen_zone(block, slot, entry[slot, 0], entry[slot, 1], codes, zones, hulls, heads, tenants, places, size)
+            widen_zone(
+                block,
+                slot,
+                entry[slot, 0],
+                entry[slot, 1],
+                codes,
+                zones,
+                hulls,
+                heads,
+                tenants,
+                places,
+                size,
+            )
 
 
 @kernel
-def take(row: Any, entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
+def take(
+    row: Any,
+    entry: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> Any:
     """Take a row out of its lane, its codes into ``entry``; returns (block, exact, awake)."""
     n_slots = size[1]
     place = places[row]
@@ -268,7 +331,9 @@ def take(row: Any, entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, t
 
 
 @kernel
-def split(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def split(
+    block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+) -> None:
     """Move the upper half of a full block, along its relatively widest slot, to a new block."""
     n_slots, n_zoned = size[1], size[2]
     widest = 0
@@ -287,9 +352,7 @@ def split(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: A
     centres = np.empty(LANES, np.int64)
     at = (block * n_slots + widest) * PAIR
     for lane in range(LANES):
-        centres[lane] = np.int64(codes[at + lane]) + np.int64(
-            codes[at + LANES + lane]
-        )
+        centres[lane] = np.int64(codes[at + lane]) + np.int64(codes[at + LANES + lane])
     order = np.argsort(centres)
     new = size[0]
     size[0] += 1
@@ -303,7 +366,19 @@ def split(block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: A
 
 
 @kernel
-def add(row: Any, entry: Any, exact: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def add(
+    row: Any,
+    entry: Any,
+    exact: Any,
+    awake: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> None:
     """Insert a row where it widens the zones least; splits a full block. Needs room."""
     if size[0] == 0:
         clear_block(0, codes, zones, hulls, heads, tenants, places, size)
@@ -320,18 +395,43 @@ def add(row: Any, entry: Any, exact: Any, awake: Any, codes: Any, zones: Any, hu
 
 @kernel
 def insert(
-    rows: Any, entries: Any, exact: Any, awake: Any, begin: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    rows: Any,
+    entries: Any,
+    exact: Any,
+    awake: Any,
+    begin: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> Any:
     """Insert rows from ``begin`` on; returns where it stopped for want of room."""
     for i in range(begin, rows.shape[0]):
         if size[0] + 2 >= heads.shape[0]:
             return i
-        add(rows[i], entries[i], exact[i], awake[i], codes, zones, hulls, heads, tenants, places, size)
+        add(
+            rows[i],
+            entries[i],
+            exact[i],
+            awake[i],
+            codes,
+            zones,
+            hulls,
+            heads,
+            tenants,
+            places,
+            size,
+        )
     return rows.shape[0]
 
 
 @kernel
-def remove(rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def remove(
+    rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+) -> None:
     """Take rows out; a block left empty has an empty zone."""
     entry = np.empty((size[1], 2), np.int16)
     for i in range(rows.shape[0]):
@@ -342,7 +442,17 @@ def remove(rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: A
 
 @kernel
 def tighten(
-    rows: Any, entries: Any, exact: Any, begin: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    rows: Any,
+    entries: Any,
+    exact: Any,
+    begin: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> Any:
     """Deescalate: K becomes k in every slot, and the row moves where it widens zones least."""
     old = np.empty((size[1], 2), np.int16)
@@ -356,7 +466,17 @@ def tighten(
 
 
 @kernel
-def set_awake(rows: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def set_awake(
+    rows: Any,
+    awake: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> None:
     """Wake rows or put them to sleep: one bit each."""
     for i in range(rows.shape[0]):
         place = places[rows[i]]
@@ -370,7 +490,17 @@ def set_awake(rows: Any, awake: Any, codes: Any, zones: Any, hulls: Any, heads: 
 
 
 @inlined
-def reach(row: Any, spans: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
+def reach(
+    row: Any,
+    spans: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> Any:
     """Share of the code space that a row's K admits: how often it will be a candidate."""
     n_slots = size[1]
     place = places[row]
@@ -387,6 +517,7 @@ def reach(row: Any, spans: Any, codes: Any, zones: Any, hulls: Any, heads: Any, 
 def leave_room(
     row: Any,
     slot: Any,
+    mode: Any,
     column: Any,
     cuts: Any,
     starts: Any,
@@ -395,14 +526,17 @@ def leave_room(
     places: Any,
     n_slots: Any,
 ) -> Any:
-    """Where k of a (row, slot) pair may move unseen: K; nowhere when the row is exact.
+    """Where k of a (row, slot) pair may move unseen: K; nowhere when K must be k.
+
+    That is under EAGER and LOCAL, and where the row is exact.
 
     Everything for a row outside the index: no entry of its can be wrong.
     """
     place = places[row]
     if place < 0:
         return -np.inf, np.inf
-    if heads[place // LANES].exact & (ONE << np.uint64(place % LANES)) != ZERO:
+    exact = heads[place // LANES].exact & (ONE << np.uint64(place % LANES)) != ZERO
+    if mode != ESCALATE or exact:
         return np.inf, -np.inf
     at = ((place // LANES) * n_slots + column[slot]) * PAIR + place % LANES
     low = np.int64(codes[at])
@@ -421,13 +555,21 @@ def revise(
     highs: Any,
     mode: Any,
     slack: Any,
+    heat: Any,
+    hot: Any,
     spans: Any,
     limit: Any,
     begin: Any,
     cuts: Any,
     starts: Any,
     column: Any,
-    codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
     counters: Any,
     moves: Any,
     outside: Any,
@@ -436,8 +578,8 @@ def revise(
 
     EAGER moves a row to its best block when a zoned slot changes; LOCAL (GBU) only when the
     block's zone does not hold the new interval; ESCALATE (AGILE, Fig. 8) does nothing when k
-    lies in K, else takes K = k with ``slack`` codes on both sides, in place, and where no slack
-    would pay acts as LOCAL. A row whose K would
+    lies in K, else takes K = k with ``slack`` codes on both sides, in place, if the row has been
+    disturbed often of late (its ``heat``), and acts as LOCAL if it has not. A row whose K would
     admit more than ``limit`` of all messages is taken out of the index and reported in
     ``outside``. A row that had no interval at all (its context's value was NULL) is placed
     afresh under any strategy. ``lows`` and ``highs`` become the room that k has from now on.
@@ -471,7 +613,8 @@ def revise(
             moved = np.float64(max(abs(low - old_low), abs(high - old_high)))
             moves[slot, 0] += 1.0
             moves[slot, 1] += moved * moved
-            room = slack[slot]
+            heat[row] = min(heat[row] + 1, 255)
+            room = slack[slot] if heat[row] >= hot else 0
             if room > 0 and low <= high:
                 counters[ESCALATED] += 1
                 heads[block].exact &= ~bit
@@ -495,9 +638,7 @@ def revise(
         stays = slot >= n_zoned
         if mode != EAGER and not stays:
             zone = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
-            stays = low > high or (
-                zones[zone] <= low and high <= zones[zone + LANES]
-            )
+            stays = low > high or (zones[zone] <= low and high <= zones[zone + LANES])
         if stays:
             codes[at] = low
             codes[at + LANES] = high
@@ -512,13 +653,26 @@ def revise(
         counters[MOVED] += 1
     for i in range(rows.shape[0]):
         lows[i], highs[i] = leave_room(
-            rows[i], slots[i], column, cuts, starts, codes, heads, places, n_slots
+            rows[i], slots[i], mode, column, cuts, starts, codes, heads, places, n_slots
         )
     return rows.shape[0], n_outside
 
 
 @kernel
-def fill(entries: Any, exact: Any, awake: Any, order: Any, rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> None:
+def fill(
+    entries: Any,
+    exact: Any,
+    awake: Any,
+    order: Any,
+    rows: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+) -> None:
     """Write rows into blocks in the given packing order; zones and hulls follow."""
     n_slots = size[1]
     n = order.shape[0]
@@ -546,7 +700,9 @@ def fill(entries: Any, exact: Any, awake: Any, order: Any, rows: Any, codes: Any
 
 
 @kernel
-def count_occupied(codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any) -> Any:
+def count_occupied(
+    codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+) -> Any:
     """Rows in the index, for invariants."""
     total = 0
     for block in range(size[0]):
@@ -556,7 +712,19 @@ def count_occupied(codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any,
 
 @kernel
 def probe_point(
-    point: Any, cuts: Any, starts: Any, column: Any, scratch: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any, out: Any
+    point: Any,
+    cuts: Any,
+    starts: Any,
+    column: Any,
+    scratch: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
+    out: Any,
 ) -> Any:
     """``probe`` for a message's keys: encode them, then look."""
     for slot in range(starts.shape[0] - 1):

@@ -249,7 +249,9 @@ def run(
 
 
 @inlined
-def low_bound(row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any) -> Any:
+def low_bound(
+    row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
+) -> Any:
     """The lower bound as it stands now; NaN when the context's value is NULL."""
     bound = pool[rows[row].at + (form - first) * rows[row].step]
     if forms[form].flags & LOW_CONTEXT:
@@ -264,7 +266,9 @@ def high_bound(
     """The upper bound as it stands now; NaN when the context's value is NULL."""
     bound = pool[rows[row].at + (form - first) * rows[row].step + 1]
     if forms[form].flags & HIGH_CONTEXT:
-        bound = forms[form].high_factor * values[forms[form].high_context, rows[row].context] + bound
+        bound = (
+            forms[form].high_factor * values[forms[form].high_context, rows[row].context] + bound
+        )
     return bound
 
 
@@ -284,9 +288,7 @@ def holds(
 
 
 @inlined
-def interval(
-    row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
-) -> Any:
+def interval(row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any) -> Any:
     """k of an interval predicate, closed, as it stands now (see ``kernels.codes``)."""
     flags = forms[form].flags
     if flags & ONLY_NULL:
@@ -468,6 +470,7 @@ def sweep(
     stack: Any,
     flags_of_lanes: Any,
     every: Any,
+    countdown: Any,
     passed: Any,
     left: Any,
     sample: Any,
@@ -477,12 +480,11 @@ def sweep(
     First the sharpest predicate of every row: rows lie in memory in the order of their shape's
     columns, so 64 rows that are alike are one simple loop over memory read forward; the next
     predicates are looked at for what is ``left``, and what survives all of them is tested
-    whole. Rows that wait for a text stay in ``left``. Every ``every``-th row that the
-    first predicate stops (0: none) is put into ``sample`` while there is room.
-    Returns (passed, waiting, failed, sampled).
+    whole. Rows that wait for a text stay in ``left``. In about every
+    ``every`` rows (0: none) one is put into ``sample`` while there is room.
+    Returns (passed, waiting, failed, sampled, what is left of ``countdown``).
     """
     n_rows = n_left = n_sampled = 0
-    countdown = every
     for word in range(outside.shape[0]):
         bits = outside[word]
         if bits == np.uint64(0):
@@ -494,7 +496,7 @@ def sweep(
             bits &= first_column(
                 base, alike[word], message, rows, shapes, forms, pool, values, flags_of_lanes
             )
-            countdown -= n - count_bits(bits)
+        countdown -= n
         while bits != np.uint64(0):
             lane = lowest_bit(bits)
             bits &= bits - np.uint64(1)
@@ -519,7 +521,7 @@ def sweep(
         elif reason == MISSING:
             left[n_waiting] = left[i]
             n_waiting += 1
-    return n_passed, n_waiting, n_rows - n_passed - n_waiting, n_sampled
+    return n_passed, n_waiting, n_rows - n_passed - n_waiting, n_sampled, countdown
 
 
 @inlined
