@@ -232,7 +232,8 @@ class Tables:
         sleepers = self._sleepers[:n_sleepers]
         if n_sleepers:
             self._wake(sleepers)
-        rows, forms, lows, highs = (array[:n] for array in self._entries[:4])
+        rows, forms = self._entries[0][:n], self._entries[1][:n]
+        lows, highs = self._entries[2][:n], self._entries[3][:n]
         if self.strategy.indexed:
             self._revise(rows, forms, lows, highs)
         else:
@@ -250,7 +251,7 @@ class Tables:
     def _make_room(self, n: int) -> None:
         """Buffers for the entries that one column of updates disturbs."""
         self._sleepers = np.empty(n, np.int32)
-        self._entries = (
+        self._entries: tuple[Any, ...] = (
             np.empty(n, np.int32),
             np.empty(n, np.int32),
             np.empty(n),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from germane.context import Strings
 from germane.context.values import is_null
-from germane.index.conjunctions import longer
+from germane.index.conjunctions import Array, longer
 from germane.kernels import conjunctions as kernels
 from germane.model.timestamps import microseconds_of
 
@@ -125,7 +125,7 @@ class Texts:
         self._stack = np.empty(kernels.STACK)
 
     @property
-    def view(self) -> tuple[NDArray[Any], ...]:
+    def view(self) -> tuple[Array, Array, Array, Array]:
         """(truth, cache, wanted, stack), in the order in which kernels take them."""
         return self._truth, self._cache, self._wanted, self._stack
 

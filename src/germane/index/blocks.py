@@ -211,7 +211,8 @@ class BlockIndex(RowIndex):
         done, n_outside = 0, 0
         while True:
             done, n = kernels.revise(
-                rows, slots, lows, highs, mode, self._slack, self._heat, HOT, self._spans, OUTSIDE_SHARE, done,
+                rows, slots, lows, highs, mode, self._slack, self._heat, HOT, self._spans,
+                OUTSIDE_SHARE, done,
                 self._cuts, self._starts, self._column, *self._blocks,
                 self._counters, self._moves, outside[n_outside:],
             )  # fmt: skip
@@ -274,7 +275,7 @@ class BlockIndex(RowIndex):
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._blocks) + self._cuts.nbytes
+        return sum(int(array.nbytes) for array in (*self._blocks, self._cuts, self._heat))
 
     def describe(self, names: list[str]) -> dict[str, Any]:
         ranked = [names[self.attributes[slot]] for slot in self._order.tolist()]

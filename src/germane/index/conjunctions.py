@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from germane.kernels.conjunctions import FORM, ROW, SHAPE
 
+Array = NDArray[Any]
 MAX_EXTENT = 1 << 16
 FREE = -2
 """A free row of shape s, whose place the next row of that shape takes, has the shape FREE - s."""
@@ -63,7 +64,7 @@ class Conjunctions:
     # views -----------------------------------------------------------------------------------
 
     @property
-    def view(self) -> tuple[NDArray[Any], ...]:
+    def view(self) -> tuple[Array, Array, Array, Array, Array]:
         """(rows, shapes, forms, code, pool), in the order in which kernels take them."""
         return self._rows, self._shapes, self._forms, self._code, self._pool
 
@@ -237,7 +238,7 @@ class Conjunctions:
     @property
     def nbytes(self) -> int:
         """Bytes of arrays."""
-        return sum(array.nbytes for array in self.view) + self._profile.nbytes
+        return sum(int(array.nbytes) for array in (*self.view, self._profile))
 
     def state(self) -> dict[str, Any]:
         """Arrays for saving; shapes as plain lists under ``meta``."""

@@ -63,7 +63,8 @@ class ListIndex(RowIndex):
                 ends = ends[np.isfinite(ends)]
                 values = np.quantile(ends, np.linspace(0, 1, 65)) if len(ends) else np.zeros(1)
             shares.append(((low[:, None] <= values) & (values <= high[:, None])).mean())
-        return np.argsort(shares, kind="stable")[:MAX_INDEXED].tolist()
+        chosen: list[int] = np.argsort(shares, kind="stable")[:MAX_INDEXED].tolist()
+        return chosen
 
     def insert(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
         self._reserve(int(rows.max(initial=0)) + 1)
@@ -165,13 +166,13 @@ class ListIndex(RowIndex):
         parts: dict[tuple[str, int], dict[str, Any]] = {}
         for name, array in state.items():
             if name.count("_") >= 2:
-                kind, slot, rest = name.split("_", 2)
-                parts.setdefault((kind, int(slot)), {})[rest] = array
+                kind, number, rest = name.split("_", 2)
+                parts.setdefault((kind, int(number)), {})[rest] = array
         for (kind, slot), arrays in parts.items():
             if kind == "free":
                 self._free[slot] = arrays[""]
             else:
-                index = HashIndex if kind == "hash" else IntervalSkipList
+                index: type[AttributeIndex] = HashIndex if kind == "hash" else IntervalSkipList
                 self._lists[slot] = index.from_state(arrays)
         return self
 

@@ -78,8 +78,8 @@ def probe(
     """Rows whose K holds the point: certain ones from the front of ``out``, others from its end.
 
     ``below`` and ``above`` are the point's codes where they are cuts, else the cuts around it.
-    Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones hold the
-    point; a block costs one 64-wide comparison a slot until no lane is left.
+    Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones
+    hold the point; a block costs one 64-wide comparison a slot until no lane is left.
     """
     n_blocks, n_slots, n_zoned = size[0], size[1], size[2]
     n_certain = 0

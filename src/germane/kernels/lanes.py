@@ -34,7 +34,7 @@ def _splat(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def within(typing_context: Any, codes: Any, offset: Any, low: Any, high: Any) -> Any:
     """Bits of the lanes at ``codes[offset:]`` with lane_low <= low and high <= lane_high."""
     signature = types.uint64(codes, types.int64, types.int16, types.int16)
@@ -51,7 +51,7 @@ def within(typing_context: Any, codes: Any, offset: Any, low: Any, high: Any) ->
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
     """Position of the lowest set bit; undefined for zero."""
 
@@ -64,7 +64,7 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def count_bits(typing_context: Any, word: Any) -> Any:
     """Number of set bits."""
 
