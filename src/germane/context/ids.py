@@ -7,7 +7,7 @@ Sorting answers: the ids of a result are put in order through precomputed ranks;
 they are sorted directly until that has cost about as much as ranking anew.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,23 @@ def as_id(value: Any, what: str) -> Hashable:
         return int(value)
     if isinstance(value, str):
         return str(value)
-    raise InvalidValue(f"{what} must be a string or an integer, not {value!r}")
+    raise InvalidValue(f"{what} must be a string or an integer, not {value!r:.200}")
+
+
+def as_ids(values: Any, what: str) -> Any:
+    """A sequence of callers' ids, checked: an array of int64, or a list of str and int."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "i":
+            return values.astype(np.int64, copy=False)
+        if values.dtype.kind == "u" and values.max(initial=0) < 2**63:
+            return values.astype(np.int64)
+        values = values.tolist()
+    if _PLAIN.issuperset(map(type, values)):
+        return values
+    return [as_id(value, what) for value in values]
+
+
+_PLAIN = frozenset((str, int))
 
 
 def _order(value: Any) -> tuple[bool, Any]:
@@ -56,9 +72,9 @@ class Ids:
         return self.row(value) >= 0
 
     def row(self, value: Any) -> int:
-        """The row of an id, or -1."""
+        """The row of an id as ``as_id`` gives it, or -1."""
         if self._dense is not None:
-            if isinstance(value, int) and 0 <= value < len(self._dense):
+            if type(value) is int and 0 <= value < len(self._dense):
                 return int(self._dense[value])
             return -1
         return self._row.get(value, -1)
@@ -67,7 +83,7 @@ class Ids:
         """Rows of many ids, -1 where unknown."""
         dense = self._dense
         if dense is not None:
-            array = values if isinstance(values, np.ndarray) else None
+            array = values if isinstance(values, np.ndarray) else _as_array(values)
             if array is not None and array.dtype.kind in "iu":
                 if array.dtype != np.int64:
                     array = array.astype(np.int64)
@@ -111,13 +127,11 @@ class Ids:
     def _as_dense(self, values: Sequence[Any]) -> NDArray[np.int64] | None:
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
             array = values.astype(np.int64)
-        elif all(type(value) is int for value in values):
-            try:
-                array = np.fromiter(values, np.int64, len(values))
-            except OverflowError:
-                return None
         else:
-            return None
+            listed = _as_array(values)
+            if listed is None:
+                return None
+            array = listed
         limit = DENSE_FACTOR * (len(self) + len(values)) + 1024
         if len(array) and (array.min() < 0 or array.max() >= limit):
             return None
@@ -146,6 +160,11 @@ class Ids:
             self._rank = None
         self._free.append(row)
         return row
+
+    @property
+    def are_integers(self) -> bool:
+        """Whether there is no string among the ids."""
+        return self._dense is not None or all(type(name) is int for name in self._row)
 
     def id_of(self, row: int) -> Any:
         """The id of a row."""
@@ -198,9 +217,11 @@ class Ids:
             self._rank[self._row[name]] = i
         self._sorted_since = 0
 
-    def __iter__(self) -> Iterable[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         if self._dense is not None:
-            return iter(self._keys[: self.n_rows][self._keys[: self.n_rows] >= 0].tolist())
+            keys = self._keys[: self.n_rows]
+            listed: list[Any] = keys[keys >= 0].tolist()
+            return iter(listed)
         return iter(self._row)
 
     def state(self) -> dict[str, Any]:
@@ -233,6 +254,16 @@ class Ids:
         """Bytes of arrays (the dict of other ids is not counted)."""
         dense = 0 if self._dense is None else self._dense.nbytes
         return dense + self._keys.nbytes + self._names.nbytes
+
+
+def _as_array(values: Sequence[Any]) -> NDArray[np.int64] | None:
+    """A list of integers as an array, where it fits one."""
+    if not all(type(value) is int for value in values):
+        return None
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return None
 
 
 def _grown(array: NDArray[Any], size: int, fill: Any) -> NDArray[Any]:

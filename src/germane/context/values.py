@@ -19,34 +19,44 @@ from germane.model import InvalidValue, TypeMismatch
 from germane.model.timestamps import microseconds_of, parse_timestamp
 
 NUMBERS = (int, float, np.integer, np.floating, Decimal)
+BYTES = (bytes, bytearray, memoryview)
+MOMENTS = (datetime, date, np.datetime64)
+UNORDERED = (float, np.floating, datetime)  # pandas' NaT is a datetime
+BOOLEANS = (bool, np.bool_)
 MAX_TEXT = 1_000_000
 
 
 def type_of_value(name: str, value: Any) -> str | None:
     """The type that a value shows by itself; None for NULL."""
-    if value is None:
+    if is_null(value):
         return None
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, BOOLEANS):
         return "boolean"
     if isinstance(value, NUMBERS):
-        return None if value != value else "number"
+        return "number"
     if isinstance(value, str):
         return "string"
-    if isinstance(value, datetime | date | np.datetime64):
-        return None if isinstance(value, np.datetime64) and np.isnat(value) else "timestamp"
+    if isinstance(value, MOMENTS):
+        return "timestamp"
     if isinstance(value, Mapping) or (
-        isinstance(value, Sequence) and len(value) == 2 and not isinstance(value, bytes)
+        isinstance(value, Sequence) and len(value) == 2 and not isinstance(value, BYTES)
     ):
         return "location"
     raise InvalidValue(
-        f"attribute {name!r} has the value {value!r} of {type(value).__name__}; values are "
+        f"attribute {name!r} has the value {value!r:.200} of {type(value).__name__}; values are "
         "numbers, strings, booleans, datetimes and (latitude, longitude) pairs"
     )
 
 
 def is_null(value: Any) -> bool:
-    """Whether a value is NULL."""
-    return value is None or (isinstance(value, float | np.floating) and value != value)
+    """Whether a value is NULL: None, or a NaN or NaT of any library."""
+    if value is None:
+        return True
+    if isinstance(value, UNORDERED):
+        return bool(value != value)
+    if isinstance(value, Decimal):
+        return value.is_qnan()
+    return isinstance(value, np.datetime64) and bool(np.isnat(value))
 
 
 def key(name: str, type_: str, value: Any, strings: Strings, keep: bool) -> float:
@@ -63,33 +73,59 @@ def key(name: str, type_: str, value: Any, strings: Strings, keep: bool) -> floa
                 ) from None
     elif type_ == "string":
         if isinstance(value, str):
-            if len(value) > MAX_TEXT:
-                raise InvalidValue(
-                    f"attribute {name!r} has a string of {len(value):,} characters; "
-                    f"the limit is {MAX_TEXT:,}"
-                )
+            _check_text(name, value)
             return strings.add(str(value)) if keep else strings.label(value)
     elif type_ == "boolean":
-        if isinstance(value, bool | np.bool_):
+        if isinstance(value, BOOLEANS):
             return float(value)
     elif type_ == "timestamp":
-        micros = _microseconds(value)
+        micros = _microseconds(name, value)
         if micros is not None:
             return micros
+    raise _mismatch(name, type_, value)
+
+
+def _mismatch(name: str, type_: str, value: Any) -> TypeMismatch:
     shown = type_of_value(name, value)
-    raise TypeMismatch(f"attribute {name!r} is a {type_}, not a {shown} as in {value!r}")
+    return TypeMismatch(f"attribute {name!r} is a {type_}, not a {shown} as in {value!r:.200}")
 
 
-def _microseconds(value: Any) -> float | None:
+def _check_text(name: str, value: str) -> None:
+    if len(value) > MAX_TEXT:
+        raise InvalidValue(
+            f"attribute {name!r} has a string of {len(value):,} characters; "
+            f"the limit is {MAX_TEXT:,}"
+        )
+
+
+def _microseconds(name: str, value: Any) -> float | None:
     if isinstance(value, datetime):
         return float(microseconds_of(value))
     if isinstance(value, date):
         return float(microseconds_of(datetime(value.year, value.month, value.day)))
     if isinstance(value, np.datetime64):
-        return math.nan if np.isnat(value) else float(value.astype("datetime64[us]").astype(int))
+        return float(_datetimes(name, np.array([value]))[0])
     if isinstance(value, str):
         return float(parse_timestamp(value))
     return None
+
+
+def _datetimes(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Microseconds of an array of datetimes; what they cannot hold exactly is refused."""
+    micros = values.astype("datetime64[us]")
+    whole = micros.astype(np.int64)
+    keys = whole.astype(np.float64)
+    null = np.isnat(values)
+    with np.errstate(invalid="ignore"):
+        exact = (micros.astype(values.dtype) == values) & (keys.astype(np.int64) == whole)
+    exact |= null
+    if not exact.all():
+        raise InvalidValue(
+            f"attribute {name!r}: {values[~exact][0]!s} has no exact float64 in microseconds; "
+            "use fewer decimals"
+        )
+    keys[null] = np.nan
+    return keys
 
 
 def location(name: str, value: Any) -> tuple[float, float]:
@@ -98,15 +134,18 @@ def location(name: str, value: Any) -> tuple[float, float]:
         return math.nan, math.nan
     try:
         if isinstance(value, Mapping):
-            pair = (float(value["lat"]), float(value["lon"]))
+            parts = (value["lat"], value["lon"])
+        elif isinstance(value, (str, *BYTES)) or len(value) != 2:
+            raise ValueError
         else:
-            pair = (float(value[0]), float(value[1]))
-            if len(value) != 2:
-                raise ValueError
-    except (KeyError, TypeError, ValueError, IndexError):
+            parts = (value[0], value[1])
+        if not all(isinstance(p, NUMBERS) and not isinstance(p, bool) for p in parts):
+            raise ValueError
+        pair = (float(parts[0]), float(parts[1]))
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise TypeMismatch(
             f"attribute {name!r} is a location, (latitude, longitude) or "
-            f"{{'lat': …, 'lon': …}}, not {value!r}"
+            f"{{'lat': …, 'lon': …}}, not {value!r:.200}"
         ) from None
     if not (abs(pair[0]) <= 90.0 and abs(pair[1]) <= 180.0):
         raise InvalidValue(
@@ -126,12 +165,15 @@ def column(name: str, type_: str, values: Any, strings: Strings, keep: bool) -> 
         if type_ == "boolean" and values.dtype.kind == "b":
             return values.astype(np.float64)
         if type_ == "timestamp" and values.dtype.kind == "M":
-            micros = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
-            micros[np.isnat(values)] = np.nan
-            return micros
-        values = values.tolist()
+            return _datetimes(name, values)
+        values = list(values) if values.dtype.kind == "M" else values.tolist()
     if type_ == "string" and keep:
-        strings.add_many(value for value in values if isinstance(value, str))
+        for value in values:  # all are checked before the first becomes a member
+            if isinstance(value, str):
+                _check_text(name, value)
+            elif not is_null(value):
+                raise _mismatch(name, type_, value)
+        strings.add_many(str(value) for value in values if isinstance(value, str))
     return np.fromiter(
         (key(name, type_, value, strings, keep) for value in values), np.float64, len(values)
     )

@@ -142,7 +142,7 @@ class _Compiler:
         side = self._side(right)
         if side is None:
             return False
-        slot = self.names.message(left.name)[0]  # type: ignore[union-attr]
+        slot = self.names.message(left.name)[0]
         if operation == "=":
             return self._restrict(slot, side, side)
         if operation in "<=":

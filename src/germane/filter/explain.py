@@ -23,6 +23,9 @@ BINARY = {
     op.UNEQUAL: "<>", op.LESS: "<", op.LESS_EQUAL: "<=", op.GREATER: ">",
     op.GREATER_EQUAL: ">=", op.AND: "AND", op.OR: "OR",
 }  # fmt: skip
+UNARY = {
+    op.NEGATE: "-{}", op.ABSOLUTE: "ABS({})", op.NOT: "NOT {}", op.IS_NULL: "({} IS NULL)",
+}  # fmt: skip
 TRUTH = {True: "TRUE", False: "FALSE", None: "UNKNOWN"}
 
 
@@ -79,6 +82,17 @@ class Explanation(NamedTuple):
         return self.text
 
 
+class _Piece(NamedTuple):
+    """What some instructions of a program, the last of them included, leave on the stack."""
+
+    text: str
+    begin: int
+    end: int
+    type: str | None = None  # of an attribute
+    constant: float | None = None  # of a constant that is no string
+    parts: tuple["_Piece", ...] = ()  # of an AND
+
+
 class _Reader:
     """Puts one row's predicates into words."""
 
@@ -96,6 +110,7 @@ class _Reader:
         self.conjunctions = conjunctions
         self.shape: Shape = conjunctions.shapes[conjunctions.shape[row]]
         self.messages = messages.attributes
+        self.slots = contexts.slots
         self.contexts = [""] * contexts.n_slots
         for name, slots in contexts.slots.items():
             for slot in slots:
@@ -116,7 +131,10 @@ class _Reader:
         if type_ == "boolean":
             return bool(key)
         if type_ == "timestamp":
-            return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=key)).isoformat()
+            try:
+                return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=key)).isoformat()
+            except OverflowError:
+                return str(np.datetime64(int(key), "us"))
         return int(key) if abs(key) < 1e15 and key == int(key) else float(key)
 
     def literal(self, key: float, type_: str | None) -> str:
@@ -164,45 +182,88 @@ class _Reader:
 
     def program_texts(self, code: tuple[tuple[int, int, int], ...]) -> list[tuple[str, int, int]]:
         """The conjuncts of a program: (text, first and last instruction)."""
-        stack: list[tuple[str, int, int, bool]] = []
+        stack: list[_Piece] = []
         for at, (operation, first, second) in enumerate(code):
             if operation in BINARY:
                 right, left = stack.pop(), stack.pop()
-                text = f"({left[0]} {BINARY[operation]} {right[0]})"
-                stack.append((text, left[1], at + 1, operation == op.AND))
-            elif operation in (op.NEGATE, op.ABSOLUTE, op.NOT, op.IS_NULL):
+                stack.append(self._binary(operation, left, right, at + 1))
+            elif operation in UNARY:
                 inner = stack.pop()
-                pattern = {
-                    op.NEGATE: "-{}", op.ABSOLUTE: "ABS({})", op.NOT: "NOT {}",
-                    op.IS_NULL: "({} IS NULL)",
-                }[operation]  # fmt: skip
-                stack.append((pattern.format(inner[0]), inner[1], at + 1, False))
+                stack.append(_Piece(UNARY[operation].format(inner.text), inner.begin, at + 1))
             elif operation == op.DISTANCE:
-                names = [stack.pop() for _ in range(4)]
-                text = f"DISTANCE({names[3][0]}, {names[1][0]})"
-                stack.append((text, names[3][1], at + 1, False))
+                *_, start, _, end, _ = stack
+                del stack[-4:]
+                text = f"DISTANCE({start.text}, {end.text})"
+                stack.append(_Piece(text, start.begin, at + 1))
             else:
-                stack.append((self._leaf(operation, first, second), at, at + 1, False))
-        return [(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, a, b)
-                for text, a, b, _ in stack]  # fmt: skip
+                stack.append(self._leaf(at, operation, first, second))
+        found = []
+        while stack:
+            piece = stack.pop()
+            if piece.parts:
+                stack += piece.parts
+                continue
+            text = piece.text[1:-1] if piece.text.startswith("(") else piece.text
+            found.append((text, piece.begin, piece.end))
+        return found[::-1]
 
-    def _leaf(self, operation: int, first: int, second: int) -> str:
-        if operation == op.MESSAGE:
-            return self.messages[first]
-        if operation == op.CONTEXT:
-            return f"context.{self.contexts[first]}"
+    def _binary(self, operation: int, left: _Piece, right: _Piece, end: int) -> _Piece:
+        sides = [left.text, right.text]
+        for i, (side, other) in enumerate(((left, right), (right, left))):
+            if side.constant is not None and other.type in ("boolean", "timestamp"):
+                sides[i] = self.literal(side.constant, other.type)
+        text = f"({sides[0]} {BINARY[operation]} {sides[1]})"
+        parts = (left, right) if operation == op.AND else ()
+        return _Piece(text, left.begin, end, parts=parts)
+
+    def _leaf(self, at: int, operation: int, first: int, second: int) -> _Piece:
+        if operation in (op.MESSAGE, op.CONTEXT):
+            name = (self.messages if operation == op.MESSAGE else self.contexts)[first]
+            text = name if operation == op.MESSAGE else f"context.{name}"
+            return _Piece(text, at, at + 1, self.schema.type_of(name))
         if operation == op.TRUTH:
-            return {1: "TRUE", 0: "FALSE"}.get(first, "UNKNOWN")
+            return _Piece({1: "TRUE", 0: "FALSE"}.get(first, "UNKNOWN"), at, at + 1)
         constant = self.conjunctions.constant(self.row, first)
         if operation == op.CONSTANT:
-            return self.literal(constant, "string" if self.shape.texts[first] else "number")
-        text = self.texts.keys[int(constant)]
-        if text[0] != "like":
-            return f"({text[1]} {text[0]} {text[2]})"
-        name = text[1] if operation == op.MESSAGE_TEXT else f"context.{self.contexts[second]}"
-        escape = f" ESCAPE '{text[3]}'" if text[3] else ""
-        pattern = text[2].replace("'", "''")
-        return f"({name} LIKE '{pattern}'{escape})"
+            if self.shape.texts[first]:
+                return _Piece(self.literal(constant, "string"), at, at + 1)
+            return _Piece(self.literal(constant, "number"), at, at + 1, constant=constant)
+        text = self._text(self.texts.keys[int(constant)], operation, second)
+        return _Piece(text, at, at + 1)
+
+    def _text(self, key: tuple[Any, ...], operation: int, slot: int) -> str:
+        """A text predicate."""
+        if key[0] != "like":
+            return f"({key[1]} {key[0]} {key[2]})"
+        name = key[1] if operation == op.MESSAGE_TEXT else f"context.{self.contexts[slot]}"
+        quoted = key[2].replace("'", "''")
+        if not key[3]:
+            return f"({name} LIKE '{quoted}')"
+        escape = key[3].replace("'", "''")
+        return f"({name} LIKE '{quoted}' ESCAPE '{escape}')"
+
+    def read(
+        self,
+        code: tuple[tuple[int, int, int], ...],
+        message: Mapping[str, Any],
+        owner: NDArray[np.float64],
+    ) -> dict[str, Any] | None:
+        """The attribute values that a predicate read, by name."""
+        found: dict[str, Any] = {}
+        for operation, first, second in code:
+            if operation == op.MESSAGE:
+                found[self.messages[first]] = message.get(self.messages[first])
+            elif operation == op.MESSAGE_TEXT:
+                key = self.texts.keys[int(self.conjunctions.constant(self.row, first))]
+                for name in key[1:2] if key[0] == "like" else key[1:3]:
+                    found[name] = message.get(name)
+            elif operation in (op.CONTEXT, op.CONTEXT_TEXT):
+                name = self.contexts[first if operation == op.CONTEXT else second]
+                type_ = self.schema.type_of(name)
+                values = [self.value(owner[slot], type_) for slot in self.slots[name]]
+                whole = len(values) == 1 or values[0] is None
+                found[f"context.{name}"] = values[0] if whole else tuple(values)
+        return found or None
 
 
 def explain_row(
@@ -252,29 +313,6 @@ def explain_row(
                 if result == op.UNSEEN:
                     texts.answer(message)
             known = None if result != result else bool(result)
-            steps.append(Step(text, known, _read_values(code, begin, end, reader, vector, values,
-                              int(rows[row]["context"])), None))  # fmt: skip
+            owner = values[:, int(rows[row]["context"])]
+            steps.append(Step(text, known, reader.read(code[begin:end], message, owner), None))
     return tuple(steps)
-
-
-def _read_values(
-    code: tuple[tuple[int, int, int], ...],
-    begin: int,
-    end: int,
-    reader: _Reader,
-    vector: NDArray[np.float64],
-    values: NDArray[np.float64],
-    context: int,
-) -> dict[str, Any] | None:
-    """The attribute values that a predicate read, by name."""
-    found: dict[str, Any] = {}
-    for operation, first, second in code[begin:end]:
-        if operation == op.MESSAGE:
-            name = reader.messages[first]
-            found[name] = reader.value(vector[first], reader.schema.type_of(name))
-        elif operation in (op.CONTEXT, op.CONTEXT_TEXT):
-            slot = first if operation == op.CONTEXT else second
-            name = reader.contexts[slot]
-            key = values[slot, context]
-            found[f"context.{name}"] = reader.value(key, reader.schema.type_of(name))
-    return found or None

@@ -8,7 +8,7 @@ Every call is validated at the door, and a call that is refused leaves the filte
 call at a time: a filter is not safe to change from two threads at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Contexts, Strings, as_id
+from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
 from germane.filter.explain import Explanation, explain_row
 from germane.filter.matches import Matches
@@ -104,10 +105,9 @@ class Filter:
         self, ids: Sequence[Any], conditions: Sequence[str], contexts: Sequence[Any] | None = None
     ) -> None:
         """Register many profiles; bad ones are reported by ``BatchError`` after the rest."""
-        if isinstance(ids, str) or isinstance(conditions, str):
-            raise InvalidValue("subscribe_many takes sequences of ids and conditions")
-        if contexts is None:
-            contexts = [None] * len(ids)
+        ids = _sequence(ids, "ids")
+        conditions = _sequence(conditions, "conditions")
+        contexts = [None] * len(ids) if contexts is None else _sequence(contexts, "contexts")
         if not len(ids) == len(conditions) == len(contexts):
             raise InvalidValue(
                 f"subscribe_many got {len(ids)} ids, {len(conditions)} conditions and "
@@ -125,22 +125,25 @@ class Filter:
 
     def __contains__(self, profile_id: Any) -> bool:
         """Whether a profile is subscribed."""
-        return profile_id in self._profiles.ids
+        try:
+            return as_id(profile_id, "a profile's id") in self._profiles.ids
+        except InvalidValue:
+            return False
 
     # contexts --------------------------------------------------------------------------------
 
     def update(self, context: Any, values: Mapping[str, Any]) -> None:
         """Set attributes of a context, made on first sight; None removes an attribute."""
-        as_id(context, "a context's id")
+        context = as_id(context, "a context's id")
         if not isinstance(values, Mapping):
             raise InvalidValue(f"update takes a mapping of attributes, not {values!r:.200}")
         draft = self._schema.draft(f"context {context!r}")
-        types = {}
+        types: dict[str, str | None] = {}
         for name, value in values.items():
             self._schema.require(name)
-            types[name] = draft.type_of(name) or type_of_value(name, value)
-            if types[name] is not None:
-                draft.fix(name, types[name])
+            type_ = types[name] = draft.type_of(name) or type_of_value(name, value)
+            if type_ is not None:
+                draft.fix(name, type_)
         keys = self._keys(values, types)
         draft.commit()
         row = self._contexts.ensure([context])
@@ -154,33 +157,40 @@ class Filter:
         self, values: Mapping[str, Any], types: Mapping[str, str | None]
     ) -> dict[str, tuple[float, ...]]:
         """Keys of a context's values, under labels that hold together."""
-        while True:
+        keys: dict[str, tuple[float, ...]] = {}
+        for name, value in values.items():
+            type_ = types[name]
+            if type_ == "location":
+                keys[name] = location(name, value)
+            elif type_ in ("category", "xml"):
+                raise InvalidValue(
+                    f"attribute {name!r} is of type {type_}, which is not supported yet"
+                )
+            else:
+                keys[name] = (key(name, type_ or "number", value, self._strings, False),)
+        # Nothing is refused from here on: strings may become members.
+        texts = [name for name, type_ in types.items() if type_ == "string"]
+        epoch = None
+        while texts and epoch != self._strings.epoch:
             epoch = self._strings.epoch
-            keys: dict[str, tuple[float, ...]] = {}
-            for name, value in values.items():
-                type_ = types[name]
-                if type_ == "location":
-                    keys[name] = location(name, value)
-                elif type_ in ("category", "xml"):
-                    raise InvalidValue(
-                        f"attribute {name!r} is of type {type_}, which is not supported yet"
-                    )
-                else:
-                    keys[name] = (key(name, type_ or "number", value, self._strings, True),)
-            if self._strings.epoch == epoch:
-                return keys
+            for name in texts:
+                keys[name] = (key(name, "string", values[name], self._strings, True),)
+        return keys
 
     def update_many(self, contexts: Any, attribute: str, values: Any) -> None:
         """Set one attribute of many contexts: parallel sequences or arrays, later ones win."""
-        if isinstance(contexts, str) or len(contexts) != len(values):
+        contexts = _sequence(contexts, "contexts")
+        values = _sequence(values, "values", 2)
+        if len(contexts) != len(values):
             raise InvalidValue(
                 f"update_many got {len(contexts)} contexts and {len(values)} values for "
                 f"{attribute!r}; they must be as many"
             )
+        if not isinstance(attribute, str):
+            self._schema.require(attribute)  # says why not
         if not len(contexts):
             return
-        if not (isinstance(contexts, np.ndarray) and contexts.dtype.kind in "iu"):
-            contexts = [as_id(context, "a context's id") for context in contexts]
+        contexts = as_ids(contexts, "a context's id")
         draft = self._schema.draft(f"an update of {attribute!r}")
         type_ = self._schema.known.get(attribute)
         if type_ is None:
@@ -243,14 +253,11 @@ class Filter:
         A float64 vector in the order of ``attributes`` (NaN is NULL) is taken as it is.
         """
         if isinstance(message, np.ndarray):
-            if message.dtype != np.float64 or message.shape != (self._messages.n_slots,):
-                raise InvalidValue(
-                    f"a message vector has dtype float64 and shape ({self._messages.n_slots},), "
-                    f"not {message.dtype} and {message.shape}"
-                )
-            vector, raw = message, _NO_TEXTS
-        else:
-            vector, raw = self._messages.read(message), message
+            return self._match(self._messages.vector(message), _NO_TEXTS)
+        return self._match(self._messages.read(message), message)
+
+    def _match(self, vector: NDArray[np.float64], raw: Mapping[str, Any]) -> NDArray[np.int32]:
+        """The rows of the profiles that a message reaches, given its vector and its texts."""
         rows, n_candidates, n_false = self._tables.probe(vector, raw)
         conjunctions = self._conjunctions
         if conjunctions.rows_are_profiles:
@@ -270,10 +277,17 @@ class Filter:
         """Match a batch: dicts, a pyarrow Table or a RecordBatch, in order."""
         if hasattr(messages, "to_pylist"):
             messages = messages.to_pylist()
-        if isinstance(messages, Mapping | str) or not isinstance(messages, Iterable):
+        if isinstance(messages, Mapping | str | bytes) or not isinstance(messages, Iterable):
             raise InvalidValue("match_many takes a sequence of messages; use match for one")
+        if isinstance(messages, np.ndarray) and not messages.ndim:
+            raise InvalidValue(f"match_many takes a sequence of messages, not {messages!r:.200}")
+        messages = list(messages)
+        vectors = self._messages.read_many(messages)  # all of them, before the first is matched
         in_order = self._profiles.ids.sort_rows
-        found = [in_order(self.match_rows(message)) for message in list(messages)]
+        found = [
+            in_order(self._match(vector, _NO_TEXTS if isinstance(raw, np.ndarray) else raw))
+            for vector, raw in zip(vectors, messages, strict=True)
+        ]
         offsets = np.concatenate(([0], np.cumsum([len(rows) for rows in found]))).astype(np.int64)
         profiles = np.concatenate([np.empty(0, np.int32), *found])
         return Matches(offsets, profiles, self._profiles.ids)
@@ -282,6 +296,7 @@ class Filter:
 
     def explain(self, profile_id: Any, message: Mapping[str, Any]) -> Explanation:
         """Why a message reaches a profile now, or which predicate keeps it away."""
+        profile_id = as_id(profile_id, "a profile's id")
         rows = self._profiles.rows_of(profile_id)
         vector = self._messages.read(message)
         context = None
@@ -298,7 +313,7 @@ class Filter:
                     self._schema,
                     self._strings,
                     self._texts,
-                )  # fmt: skip
+                )
             )
             owner = int(self._conjunctions.rows[row]["context"])
             context = self._contexts.ids.id_of(owner) if owner >= 0 else None
@@ -339,14 +354,14 @@ class Filter:
         """Write everything, indexes included, to one file."""
         from germane.filter.snapshot import save
 
-        save(self, Path(path))
+        save(self, _path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> "Filter":
         """The filter that ``save`` wrote."""
         from germane.filter.snapshot import load
 
-        return load(cls, Path(path))
+        return load(cls, _path(path))
 
     def __repr__(self) -> str:
         return (
@@ -357,6 +372,7 @@ class Filter:
     def _check(self) -> None:
         """Assert all invariants of all parts."""
         self._strings._check()
+        assert self._epoch == self._strings.epoch
         self._schema._check()
         self._conjunctions._check()
         self._profiles._check()
@@ -366,13 +382,40 @@ class Filter:
 class _NoTexts(dict[str, Any]):
     """A message that came as a vector has no texts to look at."""
 
-    def get(self, name: str, default: Any = None) -> Any:  # type: ignore[override]
+    def get(self, name: str, default: Any = None) -> Any:
         raise InvalidValue(
             f"a profile looks at the text of {name!r}; pass the message as a mapping"
         )
 
 
 _NO_TEXTS = _NoTexts()
+
+
+def _sequence(values: Any, what: str, dimensions: int = 1) -> Any:
+    """An argument that is many values: an array, or something with a length and positions."""
+    if isinstance(values, list | tuple | range):
+        return values
+    if hasattr(values, "to_pylist"):
+        return values.to_pylist()
+    if hasattr(values, "__array__"):
+        array = np.asarray(values)
+        if 1 <= array.ndim <= dimensions:
+            return array
+    elif isinstance(values, Iterable) and not isinstance(values, _NO_SEQUENCES):
+        return list(values)
+    raise InvalidValue(f"{what} must be a sequence such as a list, not {values!r:.200}")
+
+
+_NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping, Set)
+
+
+def _path(path: Any) -> Path:
+    try:
+        if Path(path).name and "\0" not in str(path):
+            return Path(path)
+    except TypeError:
+        pass
+    raise InvalidValue(f"a path to a file is a str or a Path, not {path!r:.200}")
 
 
 def _type_of_column(name: str, values: Any) -> str | None:

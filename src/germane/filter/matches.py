@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Ids
+from germane.model import InvalidValue
 
 
 class Matches:
@@ -18,6 +19,7 @@ class Matches:
     def __init__(self, offsets: NDArray[np.int64], profiles: NDArray[np.int32], ids: Ids) -> None:
         self._offsets = offsets
         self._profiles = profiles
+        self._ids = ids
         self._names = np.empty(len(profiles), object)
         self._names[:] = ids.ids_of(profiles)
 
@@ -47,13 +49,25 @@ class Matches:
         return np.repeat(np.arange(len(counts)), counts)
 
     def to_arrow(self) -> Any:
-        """An Arrow table with columns ``message`` (row number), ``profile`` and ``cost``."""
+        """An Arrow table with columns ``message`` (row number), ``profile`` and ``cost``.
+
+        Profiles are int64 or strings; ids of both kinds, or beyond 64 bits, fit no column.
+        """
         import pyarrow as pa
 
+        names = self._names.tolist()
+        integers = type(names[0]) is int if names else self._ids.are_integers
+        try:
+            profiles = pa.array(names, pa.int64() if integers else pa.string())
+        except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+            raise InvalidValue(
+                "these profiles' ids do not fit an Arrow column of int64 or of strings "
+                f"({error}); use by_message() or by_profile(), or ids of one kind"
+            ) from error
         return pa.table(
             {
                 "message": pa.array(self._messages()),
-                "profile": pa.array(self._names.tolist()),
+                "profile": profiles,
                 "cost": pa.array(np.zeros(len(self._profiles))),
             }
         )

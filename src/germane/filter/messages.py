@@ -5,15 +5,15 @@ of an attribute fixes its type. A message that is refused changes nothing.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Strings
-from germane.context.values import is_null, key, location, type_of_value
-from germane.model import InvalidValue, Schema
+from germane.context.values import MAX_TEXT, is_null, key, location, type_of_value
+from germane.model import Draft, InvalidValue, Schema
 
 OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
 KINDS = {"number": NUMBER, "string": STRING, "location": LOCATION}
@@ -42,37 +42,72 @@ class Messages:
 
     def read(self, message: Any) -> NDArray[np.float64]:
         """The vector of a message."""
-        if not isinstance(message, Mapping):
+        vector = [math.nan] * self.n_slots
+        if not self._read(message, vector):
+            fresh = _Fresh(self.schema.draft("a message"))
+            self._read_unknown(message, vector, fresh)
+            self._settle(fresh)
+        return np.array(vector)
+
+    def read_many(self, messages: Iterable[Any]) -> list[NDArray[np.float64]]:
+        """The vectors of a batch, which is refused as a whole; vectors are taken as they are."""
+        vectors: list[list[float]] = []
+        fresh = None
+        for message in messages:
+            vector = [math.nan] * self.n_slots
+            if isinstance(message, np.ndarray):
+                vector = self.vector(message).tolist()
+            elif not self._read(message, vector):
+                if fresh is None:
+                    fresh = _Fresh(self.schema.draft("a message"))
+                self._read_unknown(message, vector, fresh)
+            vectors.append(vector)
+        if fresh is not None:
+            self._settle(fresh)
+            for vector in vectors:
+                vector.extend([math.nan] * (self.n_slots - len(vector)))
+        return [np.array(vector) for vector in vectors]
+
+    def vector(self, message: NDArray[Any]) -> NDArray[np.float64]:
+        """A message that came as a vector, checked."""
+        if message.dtype != np.float64 or message.shape != (self.n_slots,):
+            raise InvalidValue(
+                f"a message vector has dtype float64 and shape ({self.n_slots},), "
+                f"not {message.dtype} and {message.shape}"
+            )
+        return message
+
+    def _read(self, message: Any, vector: list[float]) -> bool:
+        """Fill the vector; False when there are attributes without a reader yet."""
+        if type(message) is not dict and not isinstance(message, Mapping):
             raise InvalidValue(
                 f"a message is a mapping of attribute names to values, not {message!r:.200}"
             )
-        vector = [math.nan] * self.n_slots
         readers = self._readers
-        unknown = None
+        known = True
         for name, value in message.items():
             reader = readers.get(name)
             if reader is None:
-                unknown = True
+                known = False
                 continue
             slot, kind = reader
             if kind == NUMBER and (type(value) is float or type(value) is int):
+                try:
+                    number = float(value)
+                except OverflowError:
+                    number = key(name, "number", value, self.strings, False)  # says why not
                 if slot >= 0:
-                    try:
-                        vector[slot] = float(value)
-                    except OverflowError:
-                        key(name, "number", value, self.strings, False)
-            elif kind == STRING and type(value) is str and slot >= 0:
+                    vector[slot] = number
+            elif kind == STRING and type(value) is str and slot >= 0 and len(value) <= MAX_TEXT:
                 vector[slot] = self.strings.label(value)
             else:
-                self._place(name, value, vector)
-        if unknown:
-            self._read_unknown(message, vector)
-        return np.array(vector)
+                type_ = self.schema.type_of(name)
+                assert type_ is not None
+                self._place(name, type_, value, vector)
+        return known
 
-    def _place(self, name: str, value: Any, vector: list[float]) -> None:
+    def _place(self, name: str, type_: str, value: Any, vector: list[float]) -> None:
         """Check a value of an attribute with a known type, and put its keys into the vector."""
-        type_ = self.schema.type_of(name)
-        assert type_ is not None
         slots = self.slots.get(name, ())
         if type_ == "location":
             for slot, part in zip(slots, location(name, value), strict=False):
@@ -84,35 +119,37 @@ class Messages:
             if slots:
                 vector[slots[0]] = number
 
-    def _read_unknown(self, message: Mapping[str, Any], vector: list[float]) -> None:
-        """Attributes seen for the first time: fix their types, all or none."""
-        draft = self.schema.draft("a message")
-        fresh = []
+    def _read_unknown(
+        self, message: Mapping[str, Any], vector: list[float], fresh: "_Fresh"
+    ) -> None:
+        """Place attributes without a reader; what they teach is kept in ``fresh``."""
+        draft = fresh.draft
         for name, value in message.items():
             if name in self._readers:
                 continue
             self.schema.require(name)
-            type_ = self.schema.type_of(name)
+            type_ = draft.type_of(name)
             if type_ is None and not is_null(value):
                 type_ = type_of_value(name, value)
                 if type_ is not None:
                     draft.fix(name, type_)
-                    if type_ == "location":
-                        location(name, value)
-                    else:
-                        key(name, type_, value, self.strings, False)
             if type_ is not None:
-                fresh.append(name)
-        draft.commit()
-        for name in fresh:
-            type_ = self.schema.type_of(name)
-            assert type_ is not None
-            if type_ == "location" and name in self.slots:
+                self._place(name, type_, value, vector)
+                fresh.types[name] = type_
+                if type_ == "location" and len(self.slots.get(name, ())) == 1:
+                    fresh.longitudes.append((vector, name, location(name, value)[1]))
+
+    def _settle(self, fresh: "_Fresh") -> None:
+        """Nothing was refused: keep the new types, and read their attributes the fast way."""
+        fresh.draft.commit()
+        for name, type_ in fresh.types.items():
+            if name in self.slots:
                 self.slots_of(name, type_)
-                vector.extend([math.nan] * (self.n_slots - len(vector)))
-            self._place(name, message[name], vector)
             slots = self.slots.get(name, (-1,))
             self._readers[name] = (slots[0], KINDS.get(type_, OTHER))
+        for vector, name, longitude in fresh.longitudes:
+            vector.extend([math.nan] * (self.n_slots - len(vector)))
+            vector[self.slots[name][1]] = longitude
 
     @property
     def attributes(self) -> list[str]:
@@ -122,3 +159,12 @@ class Messages:
             for slot in slots:
                 names[slot] = name
         return names
+
+
+class _Fresh:
+    """What messages teach about attributes, until nothing can be refused any more."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.types: dict[str, str] = {}
+        self.longitudes: list[tuple[list[float], str, float]] = []  # that have no slot yet

@@ -78,44 +78,48 @@ class Registry:
     ) -> None:
         accepted: list[int] = []
         compiled: list[Compiled] = []
-        listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
-        owners = contexts.tolist() if isinstance(contexts, np.ndarray) else contexts
+        names: list[Any] = []
+        owners: list[Any] = []
         seen: set[Any] = set()
         epoch = self.strings.epoch
         for i, (profile_id, text, context) in enumerate(
-            zip(listed, conditions, owners, strict=True)
+            zip(_listed(ids), conditions, _listed(contexts), strict=True)
         ):
             try:
-                self._admit(profile_id, context, seen)
-                compiled.append(self._compile(profile_id, text, context))
+                name, owner = self._admit(profile_id, context, seen)
+                compiled.append(self._compile(name, text, owner))
                 accepted.append(i)
-                seen.add(profile_id)
+                names.append(name)
+                owners.append(owner)
+                seen.add(name)
             except GermaneError as error:
                 errors.append((start + i, profile_id, error))
         if self.strings.epoch != epoch:
             # Strings were numbered anew on the way: all of them are known now, so once more.
             self._follow_strings()
-            compiled = [self._compile(listed[i], conditions[i], owners[i]) for i in accepted]
+            compiled = [
+                self._compile(name, conditions[i], owner)
+                for name, i, owner in zip(names, accepted, owners, strict=True)
+            ]
         if accepted:
-            whole = len(accepted) == len(listed)
-            kept = ids if whole else [listed[i] for i in accepted]
-            profile_rows = self.ids.add_many(kept)
+            profile_rows = self.ids.add_many(names)
             self.head = longer(self.head, self.ids.n_rows, -1)
             self.head[profile_rows] = -1
-            kept = contexts if whole else [owners[i] for i in accepted]
-            rows = self._add_rows(compiled, profile_rows, self._context_rows(kept))
+            rows = self._add_rows(compiled, profile_rows, self._context_rows(owners))
             if len(rows):
                 kernels.link(rows, self.contexts.head, self.conjunctions.rows)
                 self.tables.add(rows)
 
-    def _admit(self, profile_id: Any, context: Any, seen: set[Any]) -> None:
-        as_id(profile_id, "a profile's id")
+    def _admit(self, profile_id: Any, context: Any, seen: set[Any]) -> tuple[Any, Any]:
+        """The ids of a new profile and of its context, checked."""
+        profile_id = as_id(profile_id, "a profile's id")
         if profile_id in seen or profile_id in self.ids:
             raise DuplicateProfile(
                 f"profile {profile_id!r} is already subscribed; unsubscribe it first"
             )
         if context is not None:
-            as_id(context, f"the context of profile {profile_id!r}")
+            context = as_id(context, "the id of a profile's context")
+        return profile_id, context
 
     def _compile(self, profile_id: Any, text: Any, context: Any) -> Compiled:
         """The rows of a condition: from its template where there is one, else from scratch."""
@@ -167,8 +171,6 @@ class Registry:
         ]
 
     def _context_rows(self, contexts: Sequence[Any]) -> NDArray[np.int32]:
-        if isinstance(contexts, np.ndarray):
-            return self.contexts.ensure(contexts)
         rows = np.full(len(contexts), -1, np.int32)
         linked = [k for k, context in enumerate(contexts) if context is not None]
         if linked:
@@ -210,6 +212,7 @@ class Registry:
 
     def remove(self, profile_id: Any) -> None:
         """Unsubscribe a profile."""
+        profile_id = as_id(profile_id, "a profile's id")
         rows = np.array(self.rows_of(profile_id), np.int32)
         if len(rows):
             kernels.unlink(rows, self.contexts.head, self.conjunctions.rows)
@@ -219,7 +222,7 @@ class Registry:
 
     def rows_of(self, profile_id: Any) -> list[int]:
         """The conjunctions of a profile."""
-        profile_row = self.ids.row(profile_id)
+        profile_row = self.ids.row(as_id(profile_id, "a profile's id"))
         if profile_row < 0:
             raise UnknownProfile(f"no profile {profile_id!r} is subscribed")
         rows = []
@@ -236,7 +239,7 @@ class Registry:
 
     def _check(self) -> None:
         live = set(self.conjunctions.live().tolist())
-        reached = [row for profile_id in iter(self.ids) for row in self.rows_of(profile_id)]  # type: ignore[call-overload]
+        reached = [row for profile_id in self.ids for row in self.rows_of(profile_id)]
         assert sorted(reached) == sorted(live)
         for row in reached:
             context = int(self.conjunctions.rows[row]["context"])
@@ -247,3 +250,7 @@ class Registry:
                     chain.append(linked)
                     linked = int(self.conjunctions.rows[linked]["next"])
                 assert row in chain
+
+
+def _listed(values: Sequence[Any]) -> Sequence[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else values

@@ -6,8 +6,10 @@ reads arrays straight into place: indexes are not built again.
 
 import json
 import zipfile
+import zlib
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from germane.filter.filter import Filter
 
 FORMAT = "germane-filter-1"
+DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, OSError, RuntimeError,
+    TypeError, ValueError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a file that is no saved filter, or is damaged, may raise."""
 
 
 def save(f: "Filter", path: Path) -> None:
@@ -61,9 +68,14 @@ def save(f: "Filter", path: Path) -> None:
     _save_tables(f, arrays, meta)
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        np.savez(file, **arrays)
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            np.savez(file, **cast(Any, arrays))
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
 def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
@@ -110,12 +122,17 @@ def load(kind: "type[Filter]", path: Path) -> "Filter":
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(arrays.pop("meta").tobytes())
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if meta["format"] != FORMAT:
+            raise InvalidValue(f"it has the format {meta['format']!r}, not {FORMAT!r}")
+        return _restore(kind, arrays, meta)
+    except DAMAGE as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise InvalidValue(f"{str(path)!r} is not a saved filter: {error}") from error
-    if meta.get("format") != FORMAT:
-        raise InvalidValue(f"{str(path)!r} has the format {meta.get('format')!r}, not {FORMAT!r}")
+        about = f"{error!r}" if isinstance(error, KeyError) else f"{error}"
+        raise InvalidValue(f"{str(path)!r} is not a saved filter: {about}") from error
+
+
+def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any]) -> "Filter":
     policy = meta["policy"]
     f = kind(
         index=meta["index"],

@@ -23,7 +23,7 @@ from germane.index.blocks import BlockIndex
 from germane.index.conjunctions import Conjunctions, longer
 from germane.index.lists import ListIndex
 from germane.index.policy import Policy, Strategy
-from germane.index.rowindex import ESCALATE, RowIndex, Rows
+from germane.index.rowindex import ESCALATE, Rest, RowIndex, Rows
 from germane.index.scope import Scopes
 from germane.kernels import conjunctions as rowwise
 from germane.kernels import contexts as kernels
@@ -390,15 +390,21 @@ class Tables:
                     continue
                 point = message if table.in_order else message[table.attributes]
                 table.observe(point)
-                n_certain, top = table.index.probe(  # type: ignore[union-attr]
-                    point, out[n_found:] if n_found else out
-                )
-                top += n_found
-                n_found += n_certain
-                n_candidates += n_certain
-                if top < len(out):
-                    n_candidates += len(out) - top
-                    n_found, n_failed = self._postfilter(n_found, top, len(out), message, raw)
+                found, n_failed, n_waiting, begin, n = table.index.match(  # type: ignore[union-attr]
+                    point, message, self._rest(), out[n_found:] if n_found else out,
+                    self.failed, self.reasons,
+                )  # fmt: skip
+                begin += n_found
+                n_found += found
+                n_candidates += n
+                self.n_postfiltered += len(out) - begin
+                if n_failed:
+                    n_false += self._learn(number, n_failed)
+                if n_waiting:
+                    self.texts.answer(raw)
+                    n_found, n_failed = self._postfilter(
+                        n_found, begin, begin + n_waiting, message, raw
+                    )
                     if n_failed:
                         n_false += self._learn(number, n_failed)
         if self.n_outside:
@@ -462,16 +468,18 @@ class Tables:
             self._deescalate(number, failed[:kept], every)
         return int(kept)
 
+    def _rest(self) -> Rest:
+        """What the postfilter reads besides the message."""
+        return (*self.conjunctions.view, self.contexts.values, *self.texts.view)
+
     def _postfilter(
         self, n_found: int, begin: int, end: int, message: NDArray[np.float64], raw: Any
     ) -> tuple[int, int]:
         """Test the candidates ``out[begin:end]`` exactly; (found in all, failed)."""
-        self.n_postfiltered += end - begin
         n_failed = 0
         while begin < end:
             n_found, failed, waiting = rowwise.postfilter(
-                self.out, n_found, begin, end, message, *self.conjunctions.view,
-                self.contexts.values, *self.texts.view,
+                self.out, n_found, begin, end, message, *self._rest(),
                 self.failed[n_failed:] if n_failed else self.failed,
                 self.reasons[n_failed:] if n_failed else self.reasons,
             )  # fmt: skip

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.index.rowindex import Flags, Keys, RowIndex, Rows
+from germane.index.rowindex import Flags, Keys, Rest, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
 from germane.kernels.lanes import LANES
+from germane.kernels.match import match_point
 
 MAX_ZONED = 4
 REVISION_NS, CANDIDATE_NS = 1500.0, 150.0
@@ -263,6 +264,16 @@ class BlockIndex(RowIndex):
         )
         self.opened += opened
         return n_certain, top
+
+    def match(
+        self, point: Keys, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+    ) -> tuple[int, int, int, int, int]:
+        n_found, n_failed, n_waiting, begin, n_candidates, opened = match_point(
+            point, message, self._cuts, self._starts, self._column, self._scratch,
+            *self._blocks, *rest, out, failed, why,
+        )  # fmt: skip
+        self.opened += opened
+        return n_found, n_failed, n_waiting, begin, n_candidates
 
     def counters(self) -> Mapping[str, int]:
         c = self._counters

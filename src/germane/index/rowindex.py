@@ -16,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.kernels.blocks import EAGER, ESCALATE, LOCAL
+from germane.kernels.conjunctions import postfilter
 
 Rows = NDArray[np.int32]
 Keys = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Array = NDArray[Any]
+Rest = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
+"""What the postfilter reads: a table of conjunctions (5), context values, texts (4)."""
 
-__all__ = ["EAGER", "ESCALATE", "LOCAL", "Flags", "Keys", "RowIndex", "Rows"]
+__all__ = ["EAGER", "ESCALATE", "LOCAL", "Flags", "Keys", "Rest", "RowIndex", "Rows"]
 
 
 class RowIndex(ABC):
@@ -69,6 +73,24 @@ class RowIndex(ABC):
     @abstractmethod
     def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
         """Candidates for a message: certain ones at ``out[:a]``, others at ``out[b:]``."""
+
+    def match(
+        self, point: Keys, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+    ) -> tuple[int, int, int, int, int]:
+        """Probe, and test what is not certain; ``rest`` is what the postfilter reads.
+
+        Rows that match are put to the front of ``out``, false positives into ``failed`` with
+        what failed in ``why``, rows that wait for a text to ``out[begin:]``. Returns (found,
+        failed, waiting, begin, candidates).
+        """
+        n_certain, begin = self.probe(point, out)
+        n_open = len(out) - begin
+        if not n_open:
+            return n_certain, 0, 0, begin, n_certain
+        n_found, n_failed, n_waiting = postfilter(
+            out, n_certain, begin, len(out), message, *rest, failed, why
+        )
+        return n_found, n_failed, n_waiting, begin, n_certain + n_open
 
     @abstractmethod
     def counters(self) -> Mapping[str, int]:
