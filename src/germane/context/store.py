@@ -103,9 +103,9 @@ class Contexts:
         if n_slots <= slots and n_contexts <= room:
             return
         if n_slots > slots:
-            slots = n_slots if n_slots > 2 * slots else n_slots + n_slots // 4
+            slots = n_slots if n_slots > slots else slots
         if n_contexts > room:
-            room = n_contexts if n_contexts > 2 * room else n_contexts + n_contexts // 4
+            room = n_contexts if n_contexts > 2 * room else n_contexts + n_contexts // 8
         old_slots, old = self.values.shape
         values = np.full((slots, room), np.nan)
         values[:old_slots, :old] = self.values

@@ -122,7 +122,7 @@ def _datetimes(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     if not exact.all():
         raise InvalidValue(
             f"attribute {name!r}: {values[~exact][0]!s} has no exact float64 in microseconds; "
-            "use fewer decimals"
+            "use fewer decimals or a nearer year"
         )
     keys[null] = np.nan
     return keys

@@ -395,6 +395,8 @@ def _sequence(values: Any, what: str, dimensions: int = 1) -> Any:
     """An argument that is many values: an array, or something with a length and positions."""
     if isinstance(values, list | tuple | range):
         return values
+    if type(values) is np.ndarray and values.ndim == 1:
+        return values
     if hasattr(values, "to_pylist"):
         return values.to_pylist()
     if hasattr(values, "__array__"):

@@ -62,6 +62,8 @@ class Registry:
     def add(self, ids: Sequence[Any], conditions: Sequence[Any], contexts: Sequence[Any]) -> None:
         """Register profiles; raises ``BatchError`` (or, for one, its error) after the others."""
         errors: list[tuple[int, Any, GermaneError]] = []
+        if len(ids) > CHUNK:
+            self.conjunctions.reserve(len(ids))
         for start in range(0, len(ids), CHUNK):
             part = slice(start, start + CHUNK)
             self._add_chunk(start, ids[part], conditions[part], contexts[part], errors)

@@ -174,9 +174,13 @@ class Conjunctions:
             self._pool[at + (c // 2) * step + c % 2] = constants[:, c]
         return rows
 
+    def reserve(self, n: int) -> None:
+        """Make room for n more rows at once."""
+        self._reserve(self.n_rows + n)
+
     def _reserve(self, size: int) -> None:
         if size > len(self._rows):
-            room = size if size > 2 * len(self._rows) else size + size // 4
+            room = size if size > 2 * len(self._rows) else size + size // 8
             larger = _free_rows(room)
             larger[: len(self._rows)] = self._rows
             self._rows = larger
@@ -299,7 +303,9 @@ def longer(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
     """The array with room for ``size`` entries: exactly that after a leap, more after a step."""
     if size <= len(array):
         return array
-    room = size if size > 2 * len(array) else size + size // 4
-    result = np.full((room, *array.shape[1:]), fill, array.dtype)
+    room = size if size > 2 * len(array) else size + size // 8
+    shape = (room, *array.shape[1:])
+    # Zeros are not in memory before they are touched: room that is not used costs nothing.
+    result = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     result[: len(array)] = array
     return result
