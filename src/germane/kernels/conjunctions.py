@@ -501,8 +501,8 @@ def sweep(
             lane = lowest_bit(bits)
             bits &= bits - np.uint64(1)
             left[n_left] = base + lane
-            if alike[word] < 2 or other_columns(
-                base, lane, message, rows, shapes, forms, pool, values
+            if alike[word] == 0 or other_columns(
+                base, lane, alike[word], message, rows, shapes, forms, pool, values
             ):
                 n_left += 1
         if every > 0 and countdown <= 0:
@@ -547,12 +547,18 @@ def first_column(
     form = forms[first].turn
     flags = forms[form].flags
     bound = flags & (LOW_CONTEXT | HIGH_CONTEXT)
-    if flags & ONLY_NULL or (bound and (alike < 2 or bound != LOW_CONTEXT | HIGH_CONTEXT)):
+    if flags & ONLY_NULL:
         return ALL_LANES
     value = message[forms[form].attribute]
     start = rows[base].at + (form - first) * rows[base].step
     bounds = pool[start : start + 2 * LANES]
-    if bound:
+    if bound and (alike < 2 or bound != LOW_CONTEXT | HIGH_CONTEXT):
+        for lane in range(LANES):
+            row = base + lane
+            low = low_bound(row, form, first, rows, forms, pool, values)
+            high = high_bound(row, form, first, rows, forms, pool, values)
+            flags_of_lanes[lane] = (low <= value) & (value <= high)
+    elif bound:
         context = rows[base].context
         low_factor = forms[form].low_factor
         high_factor = forms[form].high_factor
@@ -573,15 +579,23 @@ def first_column(
 
 @inlined
 def other_columns(
-    base: Any, lane: Any, message: Any, rows: Any, shapes: Any, forms: Any, pool: Any, values: Any
+    base: Any,
+    lane: Any,
+    alike: Any,
+    message: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    pool: Any,
+    values: Any,
 ) -> Any:
     """Whether a lane's predicates after the first let it through.
 
-    Where it stands follows from the first row of the word, so its own record is not read.
+    Where it stands follows from the first row of the word, so its own record is rarely read.
     """
     shape = rows[base].shape
     first = shapes[shape].first
-    context = rows[base].context + lane
+    context = rows[base].context + lane if alike == 2 else rows[base + lane].context
     for turn in range(first + 1, shapes[shape].last):
         form = forms[turn].turn
         flags = forms[form].flags
