@@ -304,9 +304,6 @@ def test_every_claim_of_the_paper_has_a_check() -> None:
 
 
 def test_strategies_answer_table2_as_defined() -> None:
-    germane = pytest.importorskip("germane")
-    if not hasattr(germane, "Filter"):
-        pytest.skip("the engine is not there")
     from benchmarks import engine
 
     work = table2(1_200, seed=6)
@@ -323,9 +320,6 @@ def test_strategies_answer_table2_as_defined() -> None:
 @pytest.mark.slow
 def test_a_tiny_run_of_the_experiments(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    germane = pytest.importorskip("germane")
-    if not hasattr(germane, "Filter"):
-        pytest.skip("the engine is not there")
     from benchmarks.agile import page, run
     from benchmarks.agile.observations import load
 
