@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.kernels.contexts import look_up
 from germane.model import InvalidValue
 
 Rows = NDArray[np.int32]
@@ -79,25 +80,23 @@ class Ids:
             return -1
         return self._row.get(value, -1)
 
-    def rows(self, values: Any) -> Rows:
-        """Rows of many ids, -1 where unknown."""
+    def rows(self, values: Any) -> tuple[Rows, int]:
+        """Rows of many ids, -1 where unknown, and how many are unknown."""
         dense = self._dense
         if dense is not None:
             array = values if isinstance(values, np.ndarray) else _as_array(values)
             if array is not None and array.dtype.kind in "iu":
                 if array.dtype != np.int64:
                     array = array.astype(np.int64)
-                if len(array) and array.view(np.uint64).max() >= len(dense):
-                    inside = (array >= 0) & (array < len(dense))
-                    found = np.full(len(array), -1, np.int32)
-                    found[inside] = dense[array[inside]]
-                    return found
-                return dense[array]
-            return np.fromiter((self.row(value) for value in values), np.int32, len(values))
-        if isinstance(values, np.ndarray):
-            values = values.tolist()
-        get = self._row.get
-        return np.fromiter((get(value, -1) for value in values), np.int32, len(values))
+                found: Rows = np.empty(len(array), np.int32)
+                return found, int(look_up(array, dense, found))
+            found = np.fromiter((self.row(value) for value in values), np.int32, len(values))
+        else:
+            if isinstance(values, np.ndarray):
+                values = values.tolist()
+            get = self._row.get
+            found = np.fromiter((get(value, -1) for value in values), np.int32, len(values))
+        return found, int((found < 0).sum())
 
     def add_many(self, values: Sequence[Any]) -> Rows:
         """Rows for new ids (the caller has checked that they are new and distinct)."""

@@ -51,8 +51,8 @@ class Contexts:
 
     def ensure(self, ids: Any) -> Rows:
         """Rows of contexts, made on first sight."""
-        rows = self.ids.rows(ids)
-        if len(rows) and rows.min() < 0:
+        rows, n_unknown = self.ids.rows(ids)
+        if n_unknown:
             listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
             new = list(dict.fromkeys(listed[i] for i in np.flatnonzero(rows < 0).tolist()))
             if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
@@ -60,7 +60,7 @@ class Contexts:
             else:
                 self.ids.add_many(new)
             self._reserve(self.values.shape[0], self.ids.n_rows)
-            rows = self.ids.rows(ids)
+            rows, _ = self.ids.rows(ids)
         return rows
 
     def set(self, rows: Rows, slot: int, values: Column) -> Rows:

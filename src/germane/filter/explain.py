@@ -279,11 +279,11 @@ def explain_row(
 ) -> tuple[Step, ...]:
     """The predicates of one row, each with its truth for a message now."""
     reader = _Reader(row, conjunctions, contexts, messages, schema, strings, texts)
-    rows, shapes, forms, code_pool, pool = conjunctions.view
+    rows, owner, shapes, forms, code_pool, pool = conjunctions.view
     values = contexts.values
     shape = shapes[rows[row]["shape"]]
     first = int(shape["first"])
-    bounds = (first, rows, forms, pool, values)
+    bounds = (first, rows, owner, forms, pool, values)
     steps = []
     for form, f in enumerate(reader.shape.forms):
         value = vector[f.attribute]
@@ -309,10 +309,13 @@ def explain_row(
             a, b = start + begin, start + end
             result = op.UNSEEN
             while result == op.UNSEEN:
-                result = op.run(a, b, row, vector, rows, code_pool, pool, values, *texts.view)
+                result = op.run(
+                    a, b, row, vector, rows, owner, code_pool, pool, values, *texts.view
+                )
                 if result == op.UNSEEN:
                     texts.answer(message)
             known = None if result != result else bool(result)
-            owner = values[:, int(rows[row]["context"])]
-            steps.append(Step(text, known, reader.read(code[begin:end], message, owner), None))
+            known_values = values[:, owner[row]]
+            read = reader.read(code[begin:end], message, known_values)
+            steps.append(Step(text, known, read, None))
     return tuple(steps)

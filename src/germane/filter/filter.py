@@ -191,10 +191,11 @@ class Filter:
         if not len(contexts):
             return
         contexts = as_ids(contexts, "a context's id")
-        draft = self._schema.draft(f"an update of {attribute!r}")
+        draft = None
         type_ = self._schema.known.get(attribute)
         if type_ is None:
             self._schema.require(attribute)
+            draft = self._schema.draft(f"an update of {attribute!r}")
             type_ = draft.type_of(attribute) or _type_of_column(attribute, values)
             if type_ is not None:
                 draft.fix(attribute, type_)
@@ -207,7 +208,8 @@ class Filter:
                 columns = [column(attribute, type_ or "number", values, self._strings, True)]
                 if self._strings.epoch == epoch:
                     break
-        draft.commit()
+        if draft is not None:
+            draft.commit()
         rows = self._contexts.ensure(contexts)
         self._follow_strings()
         for slot, keys in zip(self._contexts.slots_of(attribute, type_), columns, strict=False):
@@ -315,7 +317,7 @@ class Filter:
                     self._texts,
                 )
             )
-            owner = int(self._conjunctions.rows[row]["context"])
+            owner = int(self._conjunctions.owner[row])
             context = self._contexts.ids.id_of(owner) if owner >= 0 else None
         return Explanation(profile_id, context, tuple(parts))
 

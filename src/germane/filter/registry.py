@@ -109,7 +109,7 @@ class Registry:
             self.head[profile_rows] = -1
             rows = self._add_rows(compiled, profile_rows, self._context_rows(owners))
             if len(rows):
-                kernels.link(rows, self.contexts.head, self.conjunctions.rows)
+                kernels.link(rows, self.contexts.head, *self.conjunctions.view[:2])
                 self.tables.add(rows)
 
     def _admit(self, profile_id: Any, context: Any, seen: set[Any]) -> tuple[Any, Any]:
@@ -217,7 +217,7 @@ class Registry:
         profile_id = as_id(profile_id, "a profile's id")
         rows = np.array(self.rows_of(profile_id), np.int32)
         if len(rows):
-            kernels.unlink(rows, self.contexts.head, self.conjunctions.rows)
+            kernels.unlink(rows, self.contexts.head, *self.conjunctions.view[:2])
             self.tables.remove(rows)
             self.conjunctions.remove(rows)
         self.head[self.ids.remove(profile_id)] = -1
@@ -244,7 +244,7 @@ class Registry:
         reached = [row for profile_id in self.ids for row in self.rows_of(profile_id)]
         assert sorted(reached) == sorted(live)
         for row in reached:
-            context = int(self.conjunctions.rows[row]["context"])
+            context = int(self.conjunctions.owner[row])
             if context >= 0:
                 chain = []
                 linked = int(self.contexts.head[context])

@@ -183,6 +183,7 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
     tables = f._tables
     for name in ("state", "table", "outside", "recent_updates"):
         setattr(tables, name, arrays[f"tables_{name}"])
+    tables.recent_total = float(tables.recent_updates.sum())
     for name in (
         "n_outside", "recent_false", "recent_messages", "deescalations", "n_postfiltered",
         "n_swept",

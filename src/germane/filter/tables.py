@@ -29,6 +29,7 @@ from germane.kernels import conjunctions as rowwise
 from germane.kernels import contexts as kernels
 from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT
 from germane.kernels.lanes import LANES
+from germane.kernels.sweep import STRETCH, sharpen, sweep
 
 FREE, WAITING, INSIDE, EXPELLED = 0, 1, 2, 3
 MAX_SLOTS = 8
@@ -42,7 +43,7 @@ DECAY = 0.98
 """What was counted fades by this factor a message: it speaks of the last fifty or so."""
 FEW_TABLES = 4
 CARE_EVERY = 64
-RATES_EVERY = 16
+RATES_EVERY = 64
 SHARPEN_EVERY = 16
 SMALL = 4096
 """Below so many rows ``index='auto'`` sweeps: an index would cost more than it saves."""
@@ -80,6 +81,7 @@ class Tables:
         self.n_outside = 0
         self.scopes = Scopes() if strategy.partial else None
         self.recent_updates: NDArray[np.float64] = np.zeros(4)
+        self.recent_total = 0.0  # their sum
         self._n_read = 0
         self._n_seen_shapes = 0
         self._n_attributes = 0
@@ -96,9 +98,8 @@ class Tables:
         self.n_swept = 0
         self._make_room(64)
         self._slots: dict[int, NDArray[np.int32]] = {}
-        self._lanes = np.zeros(LANES, np.uint8)
-        self._alike: NDArray[np.uint8] = np.zeros(0, np.uint8)
-        self._alike_version = -1
+        self._form_slots: dict[int, tuple[NDArray[np.int32], bool]] = {}
+        self._mask = np.zeros(STRETCH + 8, np.uint8)
         self._rates_at: dict[int, tuple[int, float]] = {}
         self.out: Rows = np.empty(16, np.int32)
         self.spare: Rows = np.empty(16, np.int32)
@@ -133,8 +134,8 @@ class Tables:
         """Room for every row to be a candidate."""
         n = self.conjunctions.n_rows
         for name in ("out", "spare", "failed", "reasons"):
-            if len(getattr(self, name)) < n:
-                setattr(self, name, np.empty(n + n // 8, np.int32))
+            if len(getattr(self, name)) <= n:
+                setattr(self, name, np.empty(n + n // 8 + 1, np.int32))
 
     def _assign(self, shape: int) -> None:
         """Choose the table of a shape, and watch the context slots that it reads."""
@@ -216,6 +217,7 @@ class Tables:
         if slot >= len(self.recent_updates):
             self.recent_updates = longer(self.recent_updates, self.contexts.n_slots)
         self.recent_updates[slot] += n
+        self.recent_total += n
         self._fresh_updates += n
 
     def disturb(self, contexts: Rows, slot: int) -> None:
@@ -267,11 +269,10 @@ class Tables:
         highs: NDArray[np.float64],
     ) -> None:
         """Carry entries into the indexes; their intervals become the room they have now."""
-        attributes = self.conjunctions.forms["attribute"][forms]
         if len(self.tables) == 1 and 0 < self.tables[0].n_inside == self.conjunctions.n_live:
-            slots = self._slot_of(self.tables[0])[attributes]
-            if slots.min(initial=0) >= 0:
-                self._revise_table(0, rows, slots, lows, highs)
+            slots, complete = self._slot_of_form(self.tables[0])
+            if complete:
+                self._revise_table(0, rows, slots.take(forms), lows, highs)
                 return
         inside = self.state[rows] == INSIDE
         numbers = self.table[rows]
@@ -279,7 +280,7 @@ class Tables:
         for number, table in enumerate(self.tables):
             if table.index is None or not table.n_inside:
                 continue
-            slots = self._slot_of(table)[attributes]
+            slots = self._slot_of_form(table)[0][forms]
             mine = inside & (numbers == number) & (slots >= 0)
             if mine.any():
                 part_lows, part_highs = lows[mine], highs[mine]
@@ -302,15 +303,13 @@ class Tables:
             if self.scopes.due(number, table.n_inside):
                 self._build(number, table)
             lows[:], highs[:] = self.scopes.clip(number, slots, lows, highs)
-        if self.strategy.mode == ESCALATE:
-            self._tell_rates(number, table)
         expelled = table.index.revise(rows, slots, lows, highs, self.strategy.mode)
         if len(expelled):
             self._leave(table, expelled)
 
     def _tell_rates(self, number: int, table: Table) -> None:
         """Tell an index, now and then, how often each of its slots is updated per message."""
-        total = float(self.recent_updates.sum())
+        total = self.recent_total
         told_at, told_total = self._rates_at.get(number, (-RATES_EVERY, 0.0))
         if self.n_messages < told_at + RATES_EVERY and total < 2.0 * told_total:
             return
@@ -422,6 +421,8 @@ class Tables:
             n_rows = table.n_expelled if balance.swept else table.n_inside
             if not n_rows or not table.context_slots:
                 continue
+            if not balance.swept:
+                self._tell_rates(number, table)
             if balance.pays_to_change(n_updates, n_rows * self.sweep_ns, table.build_ns):
                 if balance.swept:
                     self._build(number, table)
@@ -444,7 +445,7 @@ class Tables:
         if self.strategy.mode != ESCALATE or not self.strategy.indexed:
             return 0
         self._fade()
-        return self.policy.interval(float(self.recent_updates.sum()), self.recent_false)
+        return self.policy.interval(self.recent_total, self.recent_false)
 
     def _fade(self) -> None:
         """Let what was counted fade with the messages that have passed."""
@@ -452,6 +453,7 @@ class Tables:
         if passed:
             factor = DECAY**passed
             self.recent_updates *= factor
+            self.recent_total *= factor
             self.recent_false *= factor
             self.recent_messages = self.recent_messages * factor + (1 - factor) / (1 - DECAY)
             self._faded_at = self.n_messages
@@ -459,7 +461,7 @@ class Tables:
     def _learn(self, number: int, n_failed: int) -> int:
         """Count the false positives that escalated entries caused; deescalate if it is time."""
         failed, reasons = self.failed[:n_failed], self.reasons[:n_failed]
-        kept = rowwise.keep_escalated(failed, reasons, *self.conjunctions.view[:3])
+        kept = rowwise.keep_escalated(failed, reasons, *self.conjunctions.view[:4])
         if not kept:
             return 0
         every = self._interval()
@@ -497,27 +499,22 @@ class Tables:
         n_words = -(-self.conjunctions.n_rows // LANES)
         n_expelled = sum(t.n_expelled for t in self.tables if not t.balance.swept)
         every = self._interval() if n_expelled else 0
-        if self._alike_version != self.conjunctions.version:
-            self._alike = np.zeros(n_words, np.uint8)
-            rowwise.find_alike(self.conjunctions.rows, self.conjunctions.n_rows, self._alike)
-            self._alike_version = self.conjunctions.version
         if not self.n_messages % SHARPEN_EVERY:
             shapes = self.conjunctions.shapes
-            rowwise.sharpen(self.conjunctions.view[1], len(shapes), self.conjunctions.forms)
+            sharpen(self.conjunctions.view[2], len(shapes), self.conjunctions.forms)
         start = time.perf_counter_ns()
-        passed, n_waiting, n_failed, n_sampled, self._sweep_countdown = rowwise.sweep(
-            self.outside[:n_words], self._alike, message, *self.conjunctions.view,
-            self.contexts.values, *self.texts.view, self._lanes,
+        passed, n_waiting, swept, n_sampled, self._sweep_countdown = sweep(
+            self.outside[:n_words], *self.conjunctions.runs, message, *self.conjunctions.view,
+            self.contexts.values, *self.texts.view, self._mask,
             every * SWEPT_PER_CANDIDATE, self._sweep_countdown,
             out[n_found:], self.spare, sample,
         )  # fmt: skip
         n_found += passed
-        swept = passed + n_waiting + n_failed
         if swept >= SETTLED_SWEEP:
             took = (time.perf_counter_ns() - start) / swept
             self.sweep_ns += 0.05 * (min(took, 10.0 * SWEEP_NS) - self.sweep_ns)
         if n_expelled:
-            self.recent_false += n_failed / SWEPT_PER_CANDIDATE
+            self.recent_false += (swept - passed) / SWEPT_PER_CANDIDATE
         self.n_swept += swept
         if n_sampled:
             rows = np.unique(sample[:n_sampled])
@@ -625,6 +622,15 @@ class Tables:
             known = np.full(n, -1, np.int32)
             known[table.attributes] = np.arange(len(table.attributes))
             self._slots[id(table)] = known
+        return known
+
+    def _slot_of_form(self, table: Table) -> tuple[NDArray[np.int32], bool]:
+        """Form -> slot of a table's index, or -1; and whether all have one."""
+        known = self._form_slots.get(id(table))
+        if known is None or len(known[0]) < self.conjunctions.n_forms:
+            forms = self.conjunctions.forms["attribute"][: self.conjunctions.n_forms]
+            slots = self._slot_of(table)[forms]
+            known = self._form_slots[id(table)] = (slots, bool((slots >= 0).all()))
         return known
 
     def _n_message_slots(self) -> int:

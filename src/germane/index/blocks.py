@@ -32,7 +32,7 @@ matters, and not much (the margin goes with its cube root)."""
 LEAST_STEPS = 3.0
 HOT = 16
 """Disturbances of a row, of late, from which on it is given slack."""
-COOL_EVERY = 64
+COOL_EVERY = 16
 """A row's heat is halved after so many tellings of rates, about a thousand messages."""
 LEAST_RATE = 1e-3
 """Updates of an entry per message that a hot row is taken to have at least."""

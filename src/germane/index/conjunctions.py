@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.kernels.conjunctions import FORM, ROW, SHAPE
+from germane.kernels.conjunctions import FORM, FREE, ROW, SHAPE
+from germane.kernels.lanes import LANES
+from germane.kernels.sweep import find_runs
 
 Array = NDArray[Any]
 MAX_EXTENT = 1 << 16
-FREE = -2
-"""A free row of shape s, whose place the next row of that shape takes, has the shape FREE - s."""
 
 
 class Form(NamedTuple):
@@ -45,17 +45,20 @@ class Conjunctions:
     def __init__(self) -> None:
         self.n_rows = 0
         self.n_live = 0
-        self.version = 0  # grows when rows come or go
         self.shape_of: dict[Shape, int] = {}
         self.shapes: list[Shape] = []
         self._free: list[list[int]] = []
         self._extent: list[tuple[int, int, int]] = []  # start in pool, rows used, rows in all
         self._used = 0
         self._rows = _free_rows(16)
+        self._owner: NDArray[np.int32] = np.full(16, -1, np.int32)
+        self._runs: NDArray[np.int32] = np.zeros(16, np.int32)
+        self._run_at: NDArray[np.int32] = np.zeros(1, np.int32)
+        self._n_runs = 0
         self._profile: NDArray[np.int32] = np.full(16, -1, np.int32)
         self.rows_are_profiles = True  # row r is profile row r, as long as that holds for all
         self._pool: NDArray[np.float64] = np.zeros(64)
-        self._n_forms = 0
+        self.n_forms = 0
         self._forms = np.zeros(8, FORM)
         self._shapes = np.zeros(8, SHAPE)
         self._n_code = 0
@@ -64,14 +67,24 @@ class Conjunctions:
     # views -----------------------------------------------------------------------------------
 
     @property
-    def view(self) -> tuple[Array, Array, Array, Array, Array]:
-        """(rows, shapes, forms, code, pool), in the order in which kernels take them."""
-        return self._rows, self._shapes, self._forms, self._code, self._pool
+    def view(self) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """(rows, owner, shapes, forms, code, pool), in the order in which kernels take them."""
+        return self._rows, self._owner, self._shapes, self._forms, self._code, self._pool
 
     @property
     def rows(self) -> NDArray[Any]:
         """The records of all rows; see ``kernels.conjunctions.ROW``."""
         return self._rows
+
+    @property
+    def owner(self) -> NDArray[np.int32]:
+        """Row -> its context's row, or -1."""
+        return self._owner
+
+    @property
+    def runs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Rows that lie in a row; see ``kernels.sweep``."""
+        return self._runs[: self._n_runs], self._run_at
 
     @property
     def forms(self) -> NDArray[Any]:
@@ -114,13 +127,13 @@ class Conjunctions:
         self.shapes.append(shape)
         self._free.append([])
         self._extent.append((0, 0, 0))
-        first, last = self._n_forms, self._n_forms + len(shape.forms)
+        first, last = self.n_forms, self.n_forms + len(shape.forms)
         self._forms = longer(self._forms, last)
         for at, form in enumerate(shape.forms, first):
             for name, value in form._asdict().items():
                 self._forms[name][at] = value
             self._forms["turn"][at] = at
-        self._n_forms = last
+        self.n_forms = last
         self._shapes = longer(self._shapes, number + 1)
         self._shapes[number] = (
             first,
@@ -149,7 +162,6 @@ class Conjunctions:
     ) -> NDArray[np.int32]:
         """Rows of one shape: constants[n, c], their profiles and contexts (-1: none)."""
         n = len(profiles)
-        self.version += 1
         width = (constants.shape[1] + 1) // 2
         rows = np.empty(n, np.int32)
         free = self._free[shape]
@@ -159,13 +171,14 @@ class Conjunctions:
         rows[n_reused:] = np.arange(self.n_rows, self.n_rows + n - n_reused)
         self._reserve(self.n_rows + n - n_reused)
         self._place(shape, rows[n_reused:], width)
+        self._note_runs(self.n_rows, self.n_rows + n - n_reused)
         self.n_rows += n - n_reused
         self.n_live += n
         row = self._rows
         row["shape"][rows] = shape
         self._profile[rows] = profiles
         self.rows_are_profiles &= bool((rows == profiles).all())
-        row["context"][rows] = contexts
+        self._owner[rows] = contexts
         row["next"][rows] = -1
         row["sibling"][rows] = -1
         row["awake"][rows] = 1
@@ -185,6 +198,7 @@ class Conjunctions:
             larger[: len(self._rows)] = self._rows
             self._rows = larger
             self._profile = longer(self._profile, room, -1)
+            self._owner = longer(self._owner, room, -1)
 
     def _place(self, shape: int, rows: NDArray[np.int32], width: int) -> None:
         """Give new rows their place in extents of the shape."""
@@ -205,9 +219,15 @@ class Conjunctions:
             self._extent[shape] = (start, used + n, size)
             done += n
 
+    def _note_runs(self, begin: int, end: int) -> None:
+        """Note how new rows that have their place lie."""
+        if begin < end:
+            self._runs = longer(self._runs, self._n_runs + end - begin)
+            self._run_at = longer(self._run_at, -(-end // LANES))
+            self._n_runs = find_runs(begin, end, self._rows, self._runs, self._n_runs, self._run_at)
+
     def remove(self, rows: NDArray[np.int32]) -> None:
         """Free rows (already unlinked from contexts and indexes)."""
-        self.version += 1
         for row in rows.tolist():
             self._free[int(self._rows["shape"][row])].append(row)
         self._rows["shape"][rows] = FREE - self._rows["shape"][rows]
@@ -242,12 +262,13 @@ class Conjunctions:
     @property
     def nbytes(self) -> int:
         """Bytes of arrays."""
-        return sum(int(array.nbytes) for array in (*self.view, self._profile))
+        return sum(int(array.nbytes) for array in (*self.view, *self.runs, self._profile))
 
     def state(self) -> dict[str, Any]:
         """Arrays for saving; shapes as plain lists under ``meta``."""
         state: dict[str, Any] = {
             "rows": self._rows[: self.n_rows],
+            "owner": self._owner[: self.n_rows],
             "profile": self._profile[: self.n_rows],
         }
         state["pool"] = self._pool[: self._used]
@@ -272,10 +293,12 @@ class Conjunctions:
             self.intern(shape)
         self._extent = [(int(a), int(b), int(c)) for a, b, c in state["meta"]["extents"]]
         self._rows, self._pool, self._profile = state["rows"], state["pool"], state["profile"]
+        self._owner = state["owner"]
         live = np.flatnonzero(self._profile >= 0)
         self.rows_are_profiles = bool((self._profile[live] == live).all())
         self._used = int(state["meta"]["used"])
         self.n_rows = len(self._rows["shape"])
+        self._note_runs(0, self.n_rows)
         self.n_live = int((self._rows["shape"] >= 0).sum())
         for row in np.flatnonzero(self._rows["shape"] < 0).tolist():
             self._free[FREE - int(self._rows["shape"][row])].append(row)
@@ -294,7 +317,7 @@ class Conjunctions:
 
 def _free_rows(n: int) -> NDArray[Any]:
     rows = np.zeros(n, ROW)
-    for name in ("shape", "context", "next", "sibling"):
+    for name in ("shape", "next", "sibling"):
         rows[name] = -1
     return rows
 

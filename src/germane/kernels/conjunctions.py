@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.lanes import LANES, count_bits, lowest_bit
+from germane.kernels.lanes import LANES
 
 LOW_CONTEXT, HIGH_CONTEXT, LOW_OPEN, HIGH_OPEN, ONLY_NULL = 1, 2, 4, 8, 16
 
@@ -51,10 +51,11 @@ PASSED, RESIDUAL, MISSING, ASLEEP = -1, -2, -3, -4
     DISTANCE,
 ) = range(23)
 
+FREE = -2
+"""A free row of shape s, whose place the next row of that shape takes, has the shape FREE - s."""
 STACK = 512
 EARTH_M = 6371008.8
 UNSEEN = 2.0
-ALL_LANES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 ROW = np.dtype(
@@ -62,7 +63,6 @@ ROW = np.dtype(
         ("shape", np.int32),  # negative: the row is free
         ("at", np.int32),
         ("step", np.int32),
-        ("context", np.int32),  # or -1
         ("next", np.int32),  # next row of the same context, or -1
         ("sibling", np.int32),  # next row of the same profile, or -1
         ("awake", np.int32),
@@ -158,6 +158,7 @@ def run(
     row: Any,
     message: Any,
     rows: Any,
+    owner: Any,
     code: Any,
     pool: Any,
     values: Any,
@@ -167,7 +168,7 @@ def run(
     stack: Any,
 ) -> Any:
     """Run a program for one row; returns its truth, or UNSEEN when a text is missing."""
-    context = rows[row].context
+    context = owner[row]
     at = rows[row].at
     step = rows[row].step
     top = -1
@@ -250,51 +251,59 @@ def run(
 
 @inlined
 def low_bound(
-    row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
+    row: Any, form: Any, first: Any, rows: Any, owner: Any, forms: Any, pool: Any, values: Any
 ) -> Any:
     """The lower bound as it stands now; NaN when the context's value is NULL."""
     bound = pool[rows[row].at + (form - first) * rows[row].step]
     if forms[form].flags & LOW_CONTEXT:
-        bound = forms[form].low_factor * values[forms[form].low_context, rows[row].context] + bound
+        bound = forms[form].low_factor * values[forms[form].low_context, owner[row]] + bound
     return bound
 
 
 @inlined
 def high_bound(
-    row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
+    row: Any, form: Any, first: Any, rows: Any, owner: Any, forms: Any, pool: Any, values: Any
 ) -> Any:
     """The upper bound as it stands now; NaN when the context's value is NULL."""
     bound = pool[rows[row].at + (form - first) * rows[row].step + 1]
     if forms[form].flags & HIGH_CONTEXT:
-        bound = (
-            forms[form].high_factor * values[forms[form].high_context, rows[row].context] + bound
-        )
+        bound = forms[form].high_factor * values[forms[form].high_context, owner[row]] + bound
     return bound
 
 
 @inlined
 def holds(
-    value: Any, row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any
+    value: Any,
+    row: Any,
+    form: Any,
+    first: Any,
+    rows: Any,
+    owner: Any,
+    forms: Any,
+    pool: Any,
+    values: Any,
 ) -> Any:
     """Whether an interval predicate is TRUE for a value. A NaN bound is never met."""
     flags = forms[form].flags
     if flags & ONLY_NULL:
         return value != value
-    low = low_bound(row, form, first, rows, forms, pool, values)
+    low = low_bound(row, form, first, rows, owner, forms, pool, values)
     if not value >= low or (flags & LOW_OPEN and value == low):
         return False
-    high = high_bound(row, form, first, rows, forms, pool, values)
+    high = high_bound(row, form, first, rows, owner, forms, pool, values)
     return value <= high and not (flags & HIGH_OPEN and value == high)
 
 
 @inlined
-def interval(row: Any, form: Any, first: Any, rows: Any, forms: Any, pool: Any, values: Any) -> Any:
+def interval(
+    row: Any, form: Any, first: Any, rows: Any, owner: Any, forms: Any, pool: Any, values: Any
+) -> Any:
     """k of an interval predicate, closed, as it stands now (see ``kernels.codes``)."""
     flags = forms[form].flags
     if flags & ONLY_NULL:
         return np.nan, -np.inf
-    low = low_bound(row, form, first, rows, forms, pool, values)
-    high = high_bound(row, form, first, rows, forms, pool, values)
+    low = low_bound(row, form, first, rows, owner, forms, pool, values)
+    high = high_bound(row, form, first, rows, owner, forms, pool, values)
     if flags & LOW_OPEN and low < np.inf:
         low = np.nextafter(low, np.inf)
     elif flags & LOW_OPEN:
@@ -313,6 +322,7 @@ def test(
     row: Any,
     message: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -331,13 +341,13 @@ def test(
     for turn in range(first, shapes[shape].last):
         form = forms[turn].turn
         value = message[forms[form].attribute]
-        if not holds(value, row, form, first, rows, forms, pool, values):
+        if not holds(value, row, form, first, rows, owner, forms, pool, values):
             return form - first
     begin = shapes[shape].program
     end = shapes[shape].program_end
     if begin < end:
         outcome = run(
-            begin, end, row, message, rows, code, pool, values, truth, cache, wanted, stack
+            begin, end, row, message, rows, owner, code, pool, values, truth, cache, wanted, stack
         )
         if outcome == UNSEEN:
             return MISSING
@@ -354,6 +364,7 @@ def postfilter(
     end: Any,
     message: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -377,7 +388,19 @@ def postfilter(
     for i in range(begin, end):
         row = out[i]
         reason = test(
-            row, message, rows, shapes, forms, code, pool, values, truth, cache, wanted, stack
+            row,
+            message,
+            rows,
+            owner,
+            shapes,
+            forms,
+            code,
+            pool,
+            values,
+            truth,
+            cache,
+            wanted,
+            stack,
         )
         if reason == PASSED:
             out[n_found] = row
@@ -397,6 +420,7 @@ def intervals(
     rows_wanted: Any,
     slot_of: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -414,7 +438,7 @@ def intervals(
         for form in range(first, shapes[rows[row].shape].last):
             slot = slot_of[forms[form].attribute]
             if slot >= 0:
-                low, high = interval(row, form, first, rows, forms, pool, values)
+                low, high = interval(row, form, first, rows, owner, forms, pool, values)
                 lows[i, slot] = low
                 highs[i, slot] = high
 
@@ -423,6 +447,7 @@ def intervals(
 def evaluate_awake(
     candidates: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -443,225 +468,14 @@ def evaluate_awake(
         if begin >= end:
             rows[row].awake = 1
             continue
-        outcome = run(begin, end, row, values[0], rows, code, pool, values, truth, cache, wanted,
-                      stack)  # fmt: skip
+        outcome = run(begin, end, row, values[0], rows, owner, code, pool, values, truth, cache,
+                      wanted, stack)  # fmt: skip
         if outcome == UNSEEN:
             waiting[n_waiting] = row
             n_waiting += 1
         else:
             rows[row].awake = 1 if outcome == 1.0 else 0
     return n_waiting
-
-
-@kernel
-def sweep(
-    outside: Any,
-    alike: Any,
-    message: Any,
-    rows: Any,
-    shapes: Any,
-    forms: Any,
-    code: Any,
-    pool: Any,
-    values: Any,
-    truth: Any,
-    cache: Any,
-    wanted: Any,
-    stack: Any,
-    flags_of_lanes: Any,
-    every: Any,
-    countdown: Any,
-    passed: Any,
-    left: Any,
-    sample: Any,
-) -> Any:
-    """Test all rows of a bitmap in order (NOINDEX, and what no index holds).
-
-    First the sharpest predicate of every row: rows lie in memory in the order of their shape's
-    columns, so 64 rows that are alike are one simple loop over memory read forward; the next
-    predicates are looked at for what is ``left``, and what survives all of them is tested
-    whole. Rows that wait for a text stay in ``left``. In about every
-    ``every`` rows (0: none) one is put into ``sample`` while there is room.
-    Returns (passed, waiting, failed, sampled, what is left of ``countdown``).
-    """
-    n_rows = n_left = n_sampled = 0
-    for word in range(outside.shape[0]):
-        bits = outside[word]
-        if bits == np.uint64(0):
-            continue
-        base = word * LANES
-        n = count_bits(bits)
-        n_rows += n
-        if alike[word] > 0:
-            bits &= first_column(
-                base, alike[word], message, rows, shapes, forms, pool, values, flags_of_lanes
-            )
-        countdown -= n
-        while bits != np.uint64(0):
-            lane = lowest_bit(bits)
-            bits &= bits - np.uint64(1)
-            left[n_left] = base + lane
-            if alike[word] == 0 or other_columns(
-                base, lane, alike[word], message, rows, shapes, forms, pool, values
-            ):
-                n_left += 1
-        if every > 0 and countdown <= 0:
-            countdown = every
-            if n_sampled < sample.shape[0]:
-                sample[n_sampled] = base + lowest_bit(outside[word])
-                n_sampled += 1
-    n_passed = n_waiting = 0
-    for i in range(n_left):
-        reason = test(
-            left[i], message, rows, shapes, forms, code, pool, values, truth, cache, wanted, stack
-        )
-        if reason == PASSED:
-            passed[n_passed] = left[i]
-            n_passed += 1
-        elif reason == MISSING:
-            left[n_waiting] = left[i]
-            n_waiting += 1
-    return n_passed, n_waiting, n_rows - n_passed - n_waiting, n_sampled, countdown
-
-
-@inlined
-def first_column(
-    base: Any,
-    alike: Any,
-    message: Any,
-    rows: Any,
-    shapes: Any,
-    forms: Any,
-    pool: Any,
-    values: Any,
-    flags_of_lanes: Any,
-) -> Any:
-    """Which of 64 rows of one shape and extent their sharpest predicate lets through.
-
-    All of them where it does not apply. Bounds count as closed: ``test`` is exact.
-    """
-    shape = rows[base].shape
-    first = shapes[shape].first
-    if first == shapes[shape].last:
-        return ALL_LANES
-    form = forms[first].turn
-    flags = forms[form].flags
-    bound = flags & (LOW_CONTEXT | HIGH_CONTEXT)
-    if flags & ONLY_NULL:
-        return ALL_LANES
-    value = message[forms[form].attribute]
-    start = rows[base].at + (form - first) * rows[base].step
-    bounds = pool[start : start + 2 * LANES]
-    if bound and (alike < 2 or bound != LOW_CONTEXT | HIGH_CONTEXT):
-        for lane in range(LANES):
-            row = base + lane
-            low = low_bound(row, form, first, rows, forms, pool, values)
-            high = high_bound(row, form, first, rows, forms, pool, values)
-            flags_of_lanes[lane] = (low <= value) & (value <= high)
-    elif bound:
-        context = rows[base].context
-        low_factor = forms[form].low_factor
-        high_factor = forms[form].high_factor
-        lows = values[forms[form].low_context, context : context + LANES]
-        highs = values[forms[form].high_context, context : context + LANES]
-        for lane in range(LANES):
-            low = low_factor * lows[lane] + bounds[2 * lane]
-            high = high_factor * highs[lane] + bounds[2 * lane + 1]
-            flags_of_lanes[lane] = (low <= value) & (value <= high)
-    else:
-        for lane in range(LANES):
-            flags_of_lanes[lane] = (bounds[2 * lane] <= value) & (value <= bounds[2 * lane + 1])
-    bits = pack(flags_of_lanes)
-    forms[form].seen += LANES
-    forms[form].passed += count_bits(bits)
-    return bits
-
-
-@inlined
-def other_columns(
-    base: Any,
-    lane: Any,
-    alike: Any,
-    message: Any,
-    rows: Any,
-    shapes: Any,
-    forms: Any,
-    pool: Any,
-    values: Any,
-) -> Any:
-    """Whether a lane's predicates after the first let it through.
-
-    Where it stands follows from the first row of the word, so its own record is rarely read.
-    """
-    shape = rows[base].shape
-    first = shapes[shape].first
-    context = rows[base].context + lane if alike == 2 else rows[base + lane].context
-    for turn in range(first + 1, shapes[shape].last):
-        form = forms[turn].turn
-        flags = forms[form].flags
-        at = rows[base].at + (form - first) * rows[base].step + 2 * lane
-        low = pool[at]
-        high = pool[at + 1]
-        if flags & LOW_CONTEXT:
-            low = forms[form].low_factor * values[forms[form].low_context, context] + low
-        if flags & HIGH_CONTEXT:
-            high = forms[form].high_factor * values[forms[form].high_context, context] + high
-        value = message[forms[form].attribute]
-        forms[form].seen += 1
-        if not flags & ONLY_NULL and not ((low <= value) & (value <= high)):
-            return False
-        forms[form].passed += 1
-    return True
-
-
-@inlined
-def pack(flags_of_lanes: Any) -> Any:
-    """64 bytes of 0 or 1 as 64 bits: eight bytes at a time, gathered by one multiplication."""
-    words = flags_of_lanes.view(np.uint64)
-    bits = np.uint64(0)
-    for group in range(8):
-        part = (words[group] * np.uint64(0x0102040810204080)) >> np.uint64(56)
-        bits |= part << np.uint64(group * 8)
-    return bits
-
-
-@kernel
-def find_alike(rows: Any, n_rows: Any, alike: Any) -> None:
-    """Which words of 64 rows are of one shape and extent (1), with contexts in a row too (2)."""
-    for word in range(alike.shape[0]):
-        base = word * LANES
-        alike[word] = 0
-        if base + LANES > n_rows or rows[base].shape < 0:
-            continue
-        same = True
-        in_a_row = True
-        context = rows[base].context
-        for lane in range(LANES):
-            row = rows[base + lane]
-            same &= (row.shape == rows[base].shape) & (row.at == rows[base].at + 2 * lane)
-            in_a_row &= row.context == (context + lane if context >= 0 else -1)
-        alike[word] = np.uint8(same) + np.uint8(same and in_a_row)
-
-
-@kernel
-def sharpen(shapes: Any, n_shapes: Any, forms: Any) -> None:
-    """Put each shape's predicates in the order of what they let through, sharpest first."""
-    for shape in range(n_shapes):
-        first = shapes[shape].first
-        for turn in range(first + 1, shapes[shape].last):
-            form = forms[turn].turn
-            rate = (forms[form].passed + 1.0) / (forms[form].seen + 1.0)
-            place = turn
-            while place > first:
-                other = forms[place - 1].turn
-                if (forms[other].passed + 1.0) / (forms[other].seen + 1.0) <= rate:
-                    break
-                forms[place].turn = other
-                place -= 1
-            forms[place].turn = form
-        for form in range(first, shapes[shape].last):
-            forms[form].seen >>= 1
-            forms[form].passed >>= 1
 
 
 @kernel
@@ -676,7 +490,9 @@ def set_bits(wanted: Any, on: Any, bitmap: Any) -> None:
 
 
 @kernel
-def keep_escalated(failed: Any, reasons: Any, rows: Any, shapes: Any, forms: Any) -> Any:
+def keep_escalated(
+    failed: Any, reasons: Any, rows: Any, owner: Any, shapes: Any, forms: Any
+) -> Any:
     """Compact to the false positives whose failing predicate follows a context; how many."""
     kept = 0
     for i in range(failed.shape[0]):

@@ -61,6 +61,18 @@ def store_plain(contexts: Any, values: Any, column: Any) -> None:
         column[contexts[i]] = values[i]
 
 
+@kernel
+def look_up(ids: Any, dense: Any, rows: Any) -> Any:
+    """Rows of integer ids, -1 where unknown; how many are unknown."""
+    unknown = 0
+    for i in range(ids.shape[0]):
+        key = ids[i]
+        row = dense[key] if 0 <= key < dense.shape[0] else -1
+        rows[i] = row
+        unknown += row < 0
+    return unknown
+
+
 @inlined
 def reads(form: Any, attribute: Any, forms: Any) -> Any:
     """Whether an interval predicate has a bound on a context attribute."""
@@ -76,6 +88,7 @@ def entries_of(
     attribute: Any,
     head: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -103,7 +116,7 @@ def entries_of(
             for form in range(first, shapes[shape].last):
                 if reads(form, attribute, forms):
                     if n < room:
-                        low, high = interval(row, form, first, rows, forms, pool, values)
+                        low, high = interval(row, form, first, rows, owner, forms, pool, values)
                         out_rows[n] = row
                         out_forms[n] = form
                         out_lows[n] = low
@@ -169,6 +182,7 @@ def lay_guards(
     sleepers: Any,
     attribute: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -188,7 +202,7 @@ def lay_guards(
     for i in range(out_rows.shape[0]):
         row = out_rows[i]
         form = out_forms[i]
-        context = rows[row].context
+        context = owner[row]
         flags = forms[form].flags
         at = rows[row].at + (form - shapes[rows[row].shape].first) * rows[row].step
         low = room_lows[i]
@@ -204,28 +218,28 @@ def lay_guards(
             factor = forms[form].high_factor
             narrow(low, high, pool[at + 1], factor, context, guards, origin, scale)
     for i in range(sleepers.shape[0]):
-        context = rows[sleepers[i]].context
+        context = owner[sleepers[i]]
         guards[context, 0] = SHUT[0]
         guards[context, 1] = SHUT[1]
 
 
 @kernel
-def link(rows_new: Any, head: Any, rows: Any) -> None:
+def link(rows_new: Any, head: Any, rows: Any, owner: Any) -> None:
     """Put rows at the front of their contexts' lists."""
     for i in range(rows_new.shape[0]):
         row = rows_new[i]
-        context = rows[row].context
+        context = owner[row]
         if context >= 0:
             rows[row].next = head[context]
             head[context] = row
 
 
 @kernel
-def unlink(rows_old: Any, head: Any, rows: Any) -> None:
+def unlink(rows_old: Any, head: Any, rows: Any, owner: Any) -> None:
     """Take rows out of their contexts' lists."""
     for i in range(rows_old.shape[0]):
         row = rows_old[i]
-        context = rows[row].context
+        context = owner[row]
         if context < 0:
             continue
         if head[context] == row:
@@ -240,12 +254,12 @@ def unlink(rows_old: Any, head: Any, rows: Any) -> None:
 
 @kernel
 def shut_guards(
-    wanted: Any, rows: Any, shapes: Any, forms: Any, code: Any, pool: Any, guards: Any
+    wanted: Any, rows: Any, owner: Any, shapes: Any, forms: Any, code: Any, pool: Any, guards: Any
 ) -> None:
     """Shut the guards of all context values that some rows read: their entries are exact."""
     for i in range(wanted.shape[0]):
         row = wanted[i]
-        context = rows[row].context
+        context = owner[row]
         if context < 0:
             continue
         shape = rows[row].shape

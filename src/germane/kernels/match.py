@@ -28,6 +28,7 @@ def match_point(
     places: Any,
     size: Any,
     rows: Any,
+    owner: Any,
     shapes: Any,
     forms: Any,
     code: Any,
@@ -67,7 +68,19 @@ def match_point(
     for i in range(begin, out.shape[0]):
         row = out[i]
         reason = test(
-            row, message, rows, shapes, forms, code, pool, values, truth, cache, wanted, stack
+            row,
+            message,
+            rows,
+            owner,
+            shapes,
+            forms,
+            code,
+            pool,
+            values,
+            truth,
+            cache,
+            wanted,
+            stack,
         )
         if reason == PASSED:
             out[n_found] = row
