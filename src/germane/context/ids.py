@@ -59,7 +59,8 @@ class Ids:
         self.n_rows = 0  # rows ever used, free ones included
         self._free: list[int] = []
         self._dense: NDArray[np.int32] | None = np.full(64, -1, np.int32)
-        self._keys: NDArray[np.int64] = np.full(64, -1, np.int64)
+        self._keys: NDArray[np.int32] = np.full(64, -1, np.int32)
+        self._are_rows = True  # every id is its own row: numbered from 0 on, in order
         self._row: dict[Hashable, int] = {}
         self._names: NDArray[np.object_] = np.empty(0, object)
         self._rank: NDArray[np.int32] | None = None
@@ -109,6 +110,7 @@ class Ids:
         if self._dense is not None:
             array = self._as_dense(values)
             if array is not None:
+                self._are_rows = self._are_rows and bool((array == rows).all())
                 self._keys = _grown(self._keys, self.n_rows, -1)
                 self._keys[rows] = array
                 top = int(array.max(initial=-1)) + 1
@@ -131,7 +133,7 @@ class Ids:
             if listed is None:
                 return None
             array = listed
-        limit = DENSE_FACTOR * (len(self) + len(values)) + 1024
+        limit = min(DENSE_FACTOR * (len(self) + len(values)) + 1024, 2**31)
         if len(array) and (array.min() < 0 or array.max() >= limit):
             return None
         return array
@@ -145,7 +147,7 @@ class Ids:
             self._row[key] = row
             self._names[row] = key
         self._dense = None
-        self._keys = np.empty(0, np.int64)
+        self._keys = np.empty(0, np.int32)
 
     def remove(self, value: Any) -> int:
         """Forget an id; its row, which will be used again."""
@@ -176,12 +178,11 @@ class Ids:
         return result
 
     def in_order(self, rows: Rows) -> list[Any]:
-        """Ids of distinct rows, in id order (integers before strings)."""
+        """Ids of distinct rows, in id order (integers before strings); may sort the rows too."""
         if self._dense is not None:
-            keys = self._keys.take(rows)
+            keys = rows if self._are_rows else self._keys.take(rows)
             keys.sort()
-            result: list[Any] = keys.tolist()
-            return result
+            return keys.tolist()  # type: ignore[no-any-return]
         if self._rank is None:
             self._sorted_since += len(rows) + 1
             if self._sorted_since <= len(self):
@@ -196,7 +197,7 @@ class Ids:
     def sort_rows(self, rows: Rows) -> Rows:
         """Rows in the order of their ids."""
         if self._dense is not None:
-            return rows[np.argsort(self._keys[rows])]
+            return np.sort(rows) if self._are_rows else rows[np.argsort(self._keys[rows])]
         if self._rank is None:
             self._sorted_since += len(rows) + 1
             if self._sorted_since <= len(self):
@@ -232,12 +233,12 @@ class Ids:
     def restore(self, state: dict[str, Any]) -> None:
         """Take back what ``state`` gave, rows as they were."""
         if "keys" in state:
-            keys = np.asarray(state["keys"], np.int64)
+            keys = self._keys = np.array(state["keys"], np.int32)
             self.n_rows = len(keys)
-            self._keys = keys.copy()
             self._dense = np.full(max(64, int(keys.max(initial=0)) + 1), -1, np.int32)
             live = np.flatnonzero(keys >= 0)
             self._dense[keys[live]] = live
+            self._are_rows = bool((keys[live] == live).all())
             self._free = np.flatnonzero(keys < 0).tolist()
             return
         self._dense = None

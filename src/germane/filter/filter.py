@@ -91,9 +91,8 @@ class Filter:
             self._follow_strings,
         )
         self._epoch = self._strings.epoch
-        self._counts = dict.fromkeys(
-            ("messages", "updates", "candidates", "false_positives", "matches"), 0
-        )
+        self._n_updates = 0
+        self._n_matches = 0
 
     # profiles --------------------------------------------------------------------------------
 
@@ -217,7 +216,7 @@ class Filter:
 
     def _store(self, rows: NDArray[np.int32], slot: int, keys: NDArray[np.float64]) -> None:
         disturbed = self._contexts.set(rows, slot, keys)
-        self._counts["updates"] += len(rows)
+        self._n_updates += len(rows)
         self._tables.count_updates(slot, len(rows))
         if len(disturbed):
             self._tables.disturb(disturbed, slot)
@@ -254,13 +253,13 @@ class Filter:
 
         A float64 vector in the order of ``attributes`` (NaN is NULL) is taken as it is.
         """
-        if isinstance(message, np.ndarray):
+        if type(message) is np.ndarray:
             return self._match(self._messages.vector(message), _NO_TEXTS)
         return self._match(self._messages.read(message), message)
 
     def _match(self, vector: NDArray[np.float64], raw: Mapping[str, Any]) -> NDArray[np.int32]:
         """The rows of the profiles that a message reaches, given its vector and its texts."""
-        rows, n_candidates, n_false = self._tables.probe(vector, raw)
+        rows = self._tables.probe(vector, raw)
         conjunctions = self._conjunctions
         if conjunctions.rows_are_profiles:
             profiles = rows.copy()
@@ -268,11 +267,7 @@ class Filter:
             profiles = conjunctions.profile[rows]
             if conjunctions.n_live != len(self._profiles.ids):
                 profiles = np.unique(profiles)
-        counts = self._counts
-        counts["messages"] += 1
-        counts["candidates"] += n_candidates
-        counts["false_positives"] += n_false
-        counts["matches"] += len(profiles)
+        self._n_matches += len(profiles)
         return profiles
 
     def match_many(self, messages: Any) -> Matches:
@@ -334,7 +329,11 @@ class Filter:
             "profiles": len(self),
             "conjunctions": self._conjunctions.n_live,
             "contexts": len(self._contexts),
-            **self._counts,
+            "messages": tables.n_messages,
+            "updates": self._n_updates,
+            "candidates": tables.n_candidates,
+            "false_positives": tables.n_false,
+            "matches": self._n_matches,
             **total,
             "index_updates": total["index_updates"] + tables.deescalations,
             "deescalations": tables.deescalations,

@@ -19,6 +19,9 @@ OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
 KINDS = {"number": NUMBER, "string": STRING, "location": LOCATION}
 
 
+FLOAT64 = np.dtype(np.float64)
+
+
 class Messages:
     """Reads messages; numbers the attributes that profiles read."""
 
@@ -70,12 +73,14 @@ class Messages:
 
     def vector(self, message: NDArray[Any]) -> NDArray[np.float64]:
         """A message that came as a vector, checked."""
-        if message.dtype != np.float64 or message.shape != (self.n_slots,):
-            raise InvalidValue(
-                f"a message vector has dtype float64 and shape ({self.n_slots},), "
-                f"not {message.dtype} and {message.shape}"
-            )
-        return message
+        if message.dtype is not FLOAT64 or message.shape != (self.n_slots,):
+            if message.dtype != FLOAT64 or message.shape != (self.n_slots,):
+                raise InvalidValue(
+                    f"a message vector has dtype float64 and shape ({self.n_slots},), "
+                    f"not {message.dtype} and {message.shape}"
+                )
+            return message.astype(np.float64)
+        return message if message.flags.c_contiguous else message.copy()
 
     def _read(self, message: Any, vector: list[float]) -> bool:
         """Fill the vector; False when there are attributes without a reader yet."""

@@ -44,7 +44,8 @@ def save(f: "Filter", path: Path) -> None:
         "schema": f._schema.state(),
         "strings": f._strings.state(),
         "messages": f._messages.slots,
-        "counts": f._counts,
+        "n_updates": f._n_updates,
+        "n_matches": f._n_matches,
         "texts": f._texts.keys,
         "contexts": {"slots": f._contexts.slots, "version": f._contexts.version},
     }
@@ -108,6 +109,9 @@ def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
         "deescalations": tables.deescalations,
         "n_postfiltered": tables.n_postfiltered,
         "n_swept": tables.n_swept,
+        "n_messages": tables.n_messages,
+        "n_candidates": tables.n_candidates,
+        "n_false": tables.n_false,
     }
     for number, table in enumerate(tables.tables):
         arrays[f"table{number}_points"] = table.points
@@ -146,7 +150,7 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     f._messages.n_slots = sum(len(slots) for slots in f._messages.slots.values())
     for text in meta["texts"]:
         f._texts.number(tuple(text))
-    f._counts.update(meta["counts"])
+    f._n_updates, f._n_matches = meta["n_updates"], meta["n_matches"]
     for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
         if f"ids_{name}" in arrays:
             ids.restore({"keys": arrays[f"ids_{name}"]})
@@ -186,9 +190,10 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
     tables.recent_total = float(tables.recent_updates.sum())
     for name in (
         "n_outside", "recent_false", "recent_messages", "deescalations", "n_postfiltered",
-        "n_swept",
+        "n_swept", "n_messages", "n_candidates", "n_false",
     ):  # fmt: skip
         setattr(tables, name, meta[name])
+    tables._faded_at = tables.n_messages
     tables._table_of_shape = list(meta["table_of_shape"])
     tables._whole_shape = list(meta["whole_shape"])
     tables._bound_shape = list(meta["bound_shape"])
@@ -197,7 +202,7 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
     for number, about in enumerate(meta["list"]):
         attributes = tuple(about["attributes"])
         tables._by_attributes[attributes] = number
-        table = Table(attributes, tables.index_maker(attributes))
+        table = Table(number, attributes, tables.index_maker(attributes))
         table.required = np.array(about["required"], np.int32)
         for name in ("n_inside", "n_waiting", "n_expelled", "builds", "n_points", "build_ns"):
             setattr(table, name, about[name])

@@ -66,10 +66,12 @@ class Balance:
 class Table:
     """One index, its rows, and what was observed of it."""
 
-    def __init__(self, attributes: tuple[int, ...], make: Callable[[], RowIndex]) -> None:
+    def __init__(
+        self, number: int, attributes: tuple[int, ...], make: Callable[[], RowIndex]
+    ) -> None:
+        self.number = number
         self.attributes = np.array(attributes, np.int32)
         self.required: NDArray[np.int32] = self.attributes
-        self.in_order = attributes == tuple(range(len(attributes)))
         self._make = make
         self.index: RowIndex | None = None
         self.n_inside = 0
@@ -110,11 +112,11 @@ class Table:
         self._fresh_rate = 0.0
         self.builds += 1
 
-    def observe(self, point: NDArray[np.float64]) -> None:
+    def observe(self, message: NDArray[np.float64]) -> None:
         """Remember a message for estimating selectivities."""
         self.n_probes += 1
         if self.n_points < SAMPLE or not self.n_probes % OBSERVE_EVERY:
-            self.points[self.n_points % SAMPLE] = point[: len(self.attributes)]
+            self.points[self.n_points % SAMPLE] = message[self.attributes]
             self.n_points += 1
 
     def excludes(self, message: NDArray[np.float64]) -> bool:

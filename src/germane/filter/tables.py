@@ -91,6 +91,8 @@ class Tables:
         self._countdown = 0
         self._sweep_countdown = 0
         self.n_messages = 0
+        self.n_candidates = 0
+        self.n_false = 0
         self._any_swept = False
         self._faded_at = 0
         self.deescalations = 0
@@ -102,7 +104,7 @@ class Tables:
         self._mask = np.zeros(STRETCH + 8, np.uint8)
         self._rates_at: dict[int, tuple[int, float]] = {}
         self.out: Rows = np.empty(16, np.int32)
-        self.spare: Rows = np.empty(16, np.int32)
+        self._sample: Rows = np.empty(64, np.int32)
         self.failed: Rows = np.empty(16, np.int32)
         self.reasons: NDArray[np.int32] = np.empty(16, np.int32)
 
@@ -133,7 +135,7 @@ class Tables:
     def reserve_buffers(self) -> None:
         """Room for every row to be a candidate."""
         n = self.conjunctions.n_rows
-        for name in ("out", "spare", "failed", "reasons"):
+        for name in ("out", "failed", "reasons"):
             if len(getattr(self, name)) <= n:
                 setattr(self, name, np.empty(n + n // 8 + 1, np.int32))
 
@@ -158,7 +160,7 @@ class Tables:
         number = self._by_attributes.get(attributes)
         if number is None:
             number = self._by_attributes[attributes] = len(self.tables)
-            self.tables.append(Table(attributes, self.index_maker(attributes)))
+            self.tables.append(Table(number, attributes, self.index_maker(attributes)))
         table = self.tables[number]
         nullable = {f.attribute for f in forms if f.flags & rowwise.ONLY_NULL}
         required = set(table.required.tolist()) - nullable
@@ -195,8 +197,8 @@ class Tables:
     def remove(self, rows: Rows) -> None:
         """Take rows out of their tables."""
         states = self.state[rows]
-        for number, table in enumerate(self.tables):
-            mine = self.table[rows] == number
+        for table in self.tables:
+            mine = self.table[rows] == table.number
             inside = rows[mine & (states == INSIDE)]
             if len(inside):
                 assert table.index is not None
@@ -272,48 +274,47 @@ class Tables:
         if len(self.tables) == 1 and 0 < self.tables[0].n_inside == self.conjunctions.n_live:
             slots, complete = self._slot_of_form(self.tables[0])
             if complete:
-                self._revise_table(0, rows, slots.take(forms), lows, highs)
+                self._revise_table(self.tables[0], rows, slots.take(forms), lows, highs)
                 return
         inside = self.state[rows] == INSIDE
         numbers = self.table[rows]
         room_lows, room_highs = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
-        for number, table in enumerate(self.tables):
+        for table in self.tables:
             if table.index is None or not table.n_inside:
                 continue
             slots = self._slot_of_form(table)[0][forms]
-            mine = inside & (numbers == number) & (slots >= 0)
+            mine = inside & (numbers == table.number) & (slots >= 0)
             if mine.any():
                 part_lows, part_highs = lows[mine], highs[mine]
-                self._revise_table(number, rows[mine], slots[mine], part_lows, part_highs)
+                self._revise_table(table, rows[mine], slots[mine], part_lows, part_highs)
                 room_lows[mine], room_highs[mine] = part_lows, part_highs
         lows[:], highs[:] = room_lows, room_highs
 
     def _revise_table(
         self,
-        number: int,
+        table: Table,
         rows: Rows,
         slots: Rows,
         lows: NDArray[np.float64],
         highs: NDArray[np.float64],
     ) -> None:
-        table = self.tables[number]
         assert table.index is not None
         if self.scopes is not None:
-            self.scopes.count(number, slots, lows)
-            if self.scopes.due(number, table.n_inside):
-                self._build(number, table)
-            lows[:], highs[:] = self.scopes.clip(number, slots, lows, highs)
+            self.scopes.count(table.number, slots, lows)
+            if self.scopes.due(table.number, table.n_inside):
+                self._build(table)
+            lows[:], highs[:] = self.scopes.clip(table.number, slots, lows, highs)
         expelled = table.index.revise(rows, slots, lows, highs, self.strategy.mode)
         if len(expelled):
             self._leave(table, expelled)
 
-    def _tell_rates(self, number: int, table: Table) -> None:
+    def _tell_rates(self, table: Table) -> None:
         """Tell an index, now and then, how often each of its slots is updated per message."""
         total = self.recent_total
-        told_at, told_total = self._rates_at.get(number, (-RATES_EVERY, 0.0))
+        told_at, told_total = self._rates_at.get(table.number, (-RATES_EVERY, 0.0))
         if self.n_messages < told_at + RATES_EVERY and total < 2.0 * told_total:
             return
-        self._rates_at[number] = (self.n_messages, total)
+        self._rates_at[table.number] = (self.n_messages, total)
         per_message = self.recent_updates / max(self.recent_messages, 1.0)
         per_entry = per_message / max(len(self.contexts), 1)
         rates = np.zeros(len(table.attributes))
@@ -372,66 +373,66 @@ class Tables:
 
     # messages --------------------------------------------------------------------------------
 
-    def probe(self, message: NDArray[np.float64], raw: Any) -> tuple[Rows, int, int]:
-        """Rows that match a message; the candidates and the false positives it took."""
+    def probe(self, message: NDArray[np.float64], raw: Any) -> Rows:
+        """Rows that match a message, in a buffer that the next message uses again."""
         self.n_messages += 1
-        self.texts.forget()
         if self._fresh_updates or self._any_swept:
             self._weigh()
-        out = self.out
-        n_found, n_candidates, n_false = 0, 0, 0
-        if self.strategy.indexed:
-            many = len(self.tables) > FEW_TABLES
-            for number, table in enumerate(self.tables):
-                if table.n_waiting or not table.n_probes % CARE_EVERY:
-                    self._maintain(number, table)
-                if not table.n_inside or (many and table.excludes(message)):
-                    continue
-                point = message if table.in_order else message[table.attributes]
-                table.observe(point)
-                found, n_failed, n_waiting, begin, n = table.index.match(  # type: ignore[union-attr]
-                    point, message, self._rest(), out[n_found:] if n_found else out,
-                    self.failed, self.reasons,
-                )  # fmt: skip
-                begin += n_found
-                n_found += found
-                n_candidates += n
-                self.n_postfiltered += len(out) - begin
+        texts = self.texts
+        texts.forget()
+        rest = self._rest()
+        n_found = 0
+        many = len(self.tables) > FEW_TABLES
+        for table in self.tables if self.strategy.indexed else ():
+            if table.n_waiting or not table.n_probes % CARE_EVERY:
+                self._maintain(table)
+            if not table.n_inside or (many and table.excludes(message)):
+                continue
+            table.observe(message)
+            out = self.out[n_found:] if n_found else self.out
+            found, n_failed, n_waiting, begin, n = table.index.match(  # type: ignore[union-attr]
+                message, rest, out, self.failed, self.reasons
+            )
+            self.n_candidates += n
+            self.n_postfiltered += len(out) - begin
+            begin += n_found
+            n_found += found
+            if n_failed:
+                self._learn(table, n_failed)
+            if n_waiting:
+                texts.answer(raw)
+                rest = self._rest()
+                end = begin + n_waiting
+                n_found, n_failed = self._postfilter(n_found, begin, end, message, raw)
                 if n_failed:
-                    n_false += self._learn(number, n_failed)
-                if n_waiting:
-                    self.texts.answer(raw)
-                    n_found, n_failed = self._postfilter(
-                        n_found, begin, begin + n_waiting, message, raw
-                    )
-                    if n_failed:
-                        n_false += self._learn(number, n_failed)
+                    self._learn(table, n_failed)
         if self.n_outside:
-            n_found, swept = self._sweep(message, raw, out, n_found)
-            n_candidates += swept
-        return out[:n_found], n_candidates, n_false
+            n_found = self._sweep(message, raw, n_found)
+        return self.out[:n_found]
 
     def _weigh(self) -> None:
         """Change tables over between index and sweep where that has come to pay."""
         n_updates, self._fresh_updates = self._fresh_updates, 0
         if self.strategy.mode != ESCALATE or not self.strategy.indexed:
             return
-        for number, table in enumerate(self.tables):
+        for table in self.tables:
             balance = table.balance
             n_rows = table.n_expelled if balance.swept else table.n_inside
             if not n_rows or not table.context_slots:
                 continue
             if not balance.swept:
-                self._tell_rates(number, table)
+                self._tell_rates(table)
             if balance.pays_to_change(n_updates, n_rows * self.sweep_ns, table.build_ns):
                 if balance.swept:
-                    self._build(number, table)
+                    self._build(table)
                 else:
-                    self._sweep_from_now_on(number, table)
+                    self._sweep_from_now_on(table)
 
-    def _sweep_from_now_on(self, number: int, table: Table) -> None:
+    def _sweep_from_now_on(self, table: Table) -> None:
         """Take all rows that follow contexts out of a table's index: its scope is the others."""
-        rows = np.flatnonzero((self.table == number) & (self.state == INSIDE)).astype(np.int32)
+        rows = np.flatnonzero((self.table == table.number) & (self.state == INSIDE)).astype(
+            np.int32
+        )
         rows = rows[np.array(self._bound_shape)[self.conjunctions.shape[rows]]]
         assert table.index is not None
         table.index.remove(rows)
@@ -458,17 +459,17 @@ class Tables:
             self.recent_messages = self.recent_messages * factor + (1 - factor) / (1 - DECAY)
             self._faded_at = self.n_messages
 
-    def _learn(self, number: int, n_failed: int) -> int:
+    def _learn(self, table: Table, n_failed: int) -> None:
         """Count the false positives that escalated entries caused; deescalate if it is time."""
         failed, reasons = self.failed[:n_failed], self.reasons[:n_failed]
         kept = rowwise.keep_escalated(failed, reasons, *self.conjunctions.view[:4])
         if not kept:
-            return 0
+            return
         every = self._interval()
         self.recent_false += kept
+        self.n_false += int(kept)
         if every:
-            self._deescalate(number, failed[:kept], every)
-        return int(kept)
+            self._deescalate(table, failed[:kept], every)
 
     def _rest(self) -> Rest:
         """What the postfilter reads besides the message."""
@@ -491,11 +492,8 @@ class Tables:
                 self.texts.answer(raw)
         return n_found, n_failed
 
-    def _sweep(
-        self, message: NDArray[np.float64], raw: Any, out: Rows, n_found: int
-    ) -> tuple[int, int]:
-        """Test the rows that no index holds."""
-        sample = self.failed[:64]
+    def _sweep(self, message: NDArray[np.float64], raw: Any, n_found: int) -> int:
+        """Test the rows that no index holds; returns how many are found in all."""
         n_words = -(-self.conjunctions.n_rows // LANES)
         n_expelled = sum(t.n_expelled for t in self.tables if not t.balance.swept)
         every = self._interval() if n_expelled else 0
@@ -504,10 +502,9 @@ class Tables:
             sharpen(self.conjunctions.view[2], len(shapes), self.conjunctions.forms)
         start = time.perf_counter_ns()
         passed, n_waiting, swept, n_sampled, self._sweep_countdown = sweep(
-            self.outside[:n_words], *self.conjunctions.runs, message, *self.conjunctions.view,
-            self.contexts.values, *self.texts.view, self._mask,
+            self.outside[:n_words], *self.conjunctions.runs, message, *self._rest(), self._mask,
             every * SWEPT_PER_CANDIDATE, self._sweep_countdown,
-            out[n_found:], self.spare, sample,
+            self.out[n_found:], self.failed, self._sample,
         )  # fmt: skip
         n_found += passed
         if swept >= SETTLED_SWEEP:
@@ -516,45 +513,48 @@ class Tables:
         if n_expelled:
             self.recent_false += (swept - passed) / SWEPT_PER_CANDIDATE
         self.n_swept += swept
+        self.n_candidates += swept
         if n_sampled:
-            rows = np.unique(sample[:n_sampled])
+            rows = np.unique(self._sample[:n_sampled])
             self._readmit(rows[self.state[rows] == EXPELLED])
         if n_waiting:
             self.texts.answer(raw)
-            begin = len(out) - n_waiting
-            out[begin:] = self.spare[:n_waiting]
-            n_found, _ = self._postfilter(n_found, begin, len(out), message, raw)
-        return n_found, swept
+            begin, end = len(self.out) - n_waiting, len(self.out)
+            self.out[begin:] = self.failed[:n_waiting]
+            n_found, _ = self._postfilter(n_found, begin, end, message, raw)
+        return n_found
 
     # adaptation ------------------------------------------------------------------------------
 
-    def _maintain(self, number: int, table: Table) -> None:
+    def _maintain(self, table: Table) -> None:
         """Settle waiting rows, and pack anew when that pays."""
         if table.balance.swept:
             return
         if table.n_waiting and table.wants_settling() and self._worth_indexing():
-            self._settle(number, table)
+            self._settle(table)
         elif table.n_inside and table.wants_packing():
-            self._build(number, table)
+            self._build(table)
 
     def _worth_indexing(self) -> bool:
         return self.strategy.name != "auto" or self.conjunctions.n_live >= SMALL
 
-    def _settle(self, number: int, table: Table) -> None:
+    def _settle(self, table: Table) -> None:
         if not len(table.attributes):
             return
         if table.wants_build():
-            self._build(number, table)
+            self._build(table)
             return
-        rows = np.flatnonzero((self.table == number) & (self.state == WAITING)).astype(np.int32)
-        self._insert(number, table, rows)
+        rows = np.flatnonzero((self.table == table.number) & (self.state == WAITING)).astype(
+            np.int32
+        )
+        self._insert(table, rows)
         table.n_waiting -= len(rows)
 
-    def _build(self, number: int, table: Table) -> None:
-        rows = np.flatnonzero((self.table == number) & (self.state != FREE)).astype(np.int32)
+    def _build(self, table: Table) -> None:
+        rows = np.flatnonzero((self.table == table.number) & (self.state != FREE)).astype(np.int32)
         if self.scopes is not None:
-            self.scopes.choose(number, *self._intervals(table, rows))
-        lows, highs = self._scoped_intervals(number, table, rows)
+            self.scopes.choose(table.number, *self._intervals(table, rows))
+        lows, highs = self._scoped_intervals(table, rows)
         table.build(rows, lows, highs, self._whole(rows), self.conjunctions.awake[rows] == 1)
         self.state[rows] = INSIDE
         table.n_inside, table.n_waiting, table.n_expelled = len(rows), 0, 0
@@ -564,9 +564,9 @@ class Tables:
             self._watch()
         self._enter(rows)
 
-    def _insert(self, number: int, table: Table, rows: Rows) -> None:
+    def _insert(self, table: Table, rows: Rows) -> None:
         assert table.index is not None
-        lows, highs = self._scoped_intervals(number, table, rows)
+        lows, highs = self._scoped_intervals(table, rows)
         awake = self.conjunctions.awake[rows] == 1
         table.index.insert(rows, lows, highs, self._whole(rows), awake)
         self.state[rows] = INSIDE
@@ -579,7 +579,7 @@ class Tables:
         self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
         kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
 
-    def _deescalate(self, number: int, failed: Rows, every: int) -> None:
+    def _deescalate(self, table: Table, failed: Rows, every: int) -> None:
         """AGILE Fig. 8, lines 5-7: one false positive in ``every`` has its row made exact."""
         first = min(self._countdown, every - 1)
         if first >= len(failed):
@@ -587,9 +587,8 @@ class Tables:
             return
         rows = failed[first::every].copy()
         self._countdown = every - 1 - (len(failed) - 1 - first) % every
-        table = self.tables[number]
         assert table.index is not None
-        lows, highs = self._scoped_intervals(number, table, rows)
+        lows, highs = self._scoped_intervals(table, rows)
         table.index.deescalate(rows, lows, highs, self._whole(rows))
         self.deescalations += len(rows)
         kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
@@ -601,16 +600,16 @@ class Tables:
             mine = rows[self.table[rows] == number]
             if table.balance.swept:
                 continue
-            self._insert(number, table, mine)
+            self._insert(table, mine)
             table.n_expelled -= len(mine)
             self.deescalations += len(mine)
 
     def rebuild(self) -> None:
         """Make every index anew: the keys of strings have changed."""
-        for number, table in enumerate(self.tables):
+        for table in self.tables:
             table.n_points = 0
             if table.index is not None and table.n_inside:
-                self._build(number, table)
+                self._build(table)
 
     # small things ----------------------------------------------------------------------------
 
@@ -648,13 +647,16 @@ class Tables:
         )
         return lows, highs
 
-    def _scoped_intervals(self, number: int, table: Table, rows: Rows) -> tuple[Any, Any]:
+    def _scoped_intervals(self, table: Table, rows: Rows) -> tuple[Any, Any]:
         lows, highs = self._intervals(table, rows)
         if self.scopes is not None:
             for slot in range(lows.shape[1]):
                 bound = self._context_bound(rows, table, slot)
                 lows[bound, slot], highs[bound, slot] = self.scopes.clip(
-                    number, np.full(int(bound.sum()), slot), lows[bound, slot], highs[bound, slot]
+                    table.number,
+                    np.full(int(bound.sum()), slot),
+                    lows[bound, slot],
+                    highs[bound, slot],
                 )
         return lows, highs
 
@@ -681,7 +683,7 @@ class Tables:
     @property
     def nbytes(self) -> int:
         """Bytes of arrays, indexes included."""
-        own = (self.state, self.table, self.outside, self.out, self.spare, self.failed)
+        own = (self.state, self.table, self.outside, self.out, self.failed)
         indexes = sum(t.index.nbytes + t.points.nbytes for t in self.tables if t.index is not None)
         return sum(array.nbytes for array in own) + self.reasons.nbytes + indexes
 
@@ -694,14 +696,14 @@ class Tables:
         expected = np.zeros_like(self.outside)
         rowwise.set_bits(outside, self.conjunctions.awake[outside] == 1, expected)
         assert (expected == self.outside).all()
-        for number, table in enumerate(self.tables):
-            mine = live[self.table[live] == number]
+        for table in self.tables:
+            mine = live[self.table[live] == table.number]
             assert table.n_waiting == int((self.state[mine] == WAITING).sum())
             assert table.n_expelled == int((self.state[mine] == EXPELLED).sum())
             inside = mine[self.state[mine] == INSIDE]
             assert table.n_inside == len(inside)
             if table.index is not None and len(inside):
-                table.index._check(inside, *self._scoped_intervals(number, table, inside))
+                table.index._check(inside, *self._scoped_intervals(table, inside))
 
 
 def _narrowness(form: Any) -> tuple[bool, bool]:

@@ -5,9 +5,9 @@ looks at zones first, 64 blocks a comparison, and opens only blocks that can hol
 are 16-bit codes (``kernels.codes``), 4 bytes an interval, so half a million rows of eight
 intervals are 16 MB: what a probe touches stays in the cache.
 
-Slots are ordered by selectivity; the first ``n_zoned`` of them have zones. Shares of the packing:
-with selectivities s and n_i cuts along slot i, a probe opens prod(s_i + 1 / n_i) of the blocks,
-least when s_i * n_i is the same for all i.
+Slots are ordered by selectivity; the first ``n_zoned`` of them have zones. How many pay: with
+selectivities s and n_i cuts along slot i, a probe opens about prod(s_i + 1 / n_i) of the blocks,
+least when s_i * n_i is the same for all i. How rows are packed: ``kernels.packing``.
 
 Cost: a probe is O(zones + opened blocks * slots); an insertion descends to the block that grows
 least; a full block splits. ``build`` is O(n log n).
@@ -23,7 +23,8 @@ from germane.index.rowindex import Flags, Keys, Rest, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
 from germane.kernels.lanes import LANES
-from germane.kernels.match import match_point
+from germane.kernels.match import match_message
+from germane.kernels.packing import pack
 
 MAX_ZONED = 4
 REVISION_NS, CANDIDATE_NS = 1500.0, 150.0
@@ -46,14 +47,12 @@ class BlockIndex(RowIndex):
 
     def __init__(self, attributes: NDArray[np.int32], n_rows: int = 0) -> None:
         self.attributes = attributes
-        self._scratch = np.empty((3, len(attributes)), np.int16)
+        self._points = np.empty(3 * len(attributes), np.int16)
         self._counters = np.zeros(kernels.N_COUNTERS, np.int64)
         self._moves = np.zeros((len(attributes), 2))
-        self.opened = 0  # blocks opened by probes so far
         self._heat = np.zeros(max(n_rows, 1), np.uint8)  # disturbances of each row, lately
         self._tellings = 0
-        self._order = np.arange(len(attributes))  # slot -> column of codes
-        self._column = np.arange(len(attributes), dtype=np.int32)
+        self._set_order(np.arange(len(attributes)))
         self.selectivity = np.ones(len(attributes))
         self._slack = np.zeros(len(attributes), np.int64)
         self._spans = np.ones(len(attributes), np.int64)  # codes in use, per column
@@ -68,13 +67,14 @@ class BlockIndex(RowIndex):
         entries = self._fit_codes(lows, highs)
         self._choose_order(entries)
         n_blocks = -(-len(rows) // LANES)
-        cuts = self._shares(n_blocks)
+        n_zoned, _ = _best_zoned(self.selectivity[self._order], n_blocks)
         entries = np.ascontiguousarray(entries[:, self._order])
         self._reserve_rows(int(rows.max(initial=0)) + 1)
         self._places[:] = -1
-        self._allocate(n_blocks + max(2, n_blocks // 16), max(len(cuts), 1))
+        self._allocate(n_blocks + max(2, n_blocks // 16), n_zoned)
         self._blocks.size[0] = n_blocks
-        order = _pack(entries, cuts)
+        order = np.empty(len(rows), np.int64)
+        pack(entries, n_zoned, self._spans, order)
         self._moves[:] = 0.0
         kernels.fill(entries, whole, awake, order, rows, *self._blocks)
 
@@ -109,9 +109,15 @@ class BlockIndex(RowIndex):
         """Order the slots by selectivity: on recent messages, or over the code space."""
         sample = entries[:: max(1, len(entries) // 1024)]
         self.selectivity = self._measure(sample)
-        self._order = np.argsort(self.selectivity, kind="stable")
-        self._column = np.argsort(self._order).astype(np.int32)
+        self._set_order(np.argsort(self.selectivity, kind="stable"))
         self._spans = (2 * np.diff(self._starts) + 1)[self._order]
+
+    def _set_order(self, order: NDArray[np.int64]) -> None:
+        """Order the columns of codes: column -> slot, slot -> column, attribute -> column."""
+        self._order = order
+        self._column = np.argsort(order).astype(np.int32)
+        self._column_of = np.full(int(self.attributes.max(initial=0)) + 1, -1, np.int32)
+        self._column_of[self.attributes] = self._column
 
     def _measure(self, sample: NDArray[np.int16]) -> NDArray[np.float64]:
         """Per slot, the share of messages that a sample of intervals [n, slot, 2] lets through."""
@@ -145,21 +151,18 @@ class BlockIndex(RowIndex):
     def order_is_stale(self, points: Keys) -> bool:
         """Whether recent messages would have the rows packed by other slots, and it would pay."""
         self._recent = points
-        n_blocks, n_slots, n_zoned = (int(x) for x in self._blocks.size)
+        n_blocks, n_slots, n_zoned, _ = (int(x) for x in self._blocks.size)
         every = max(1, n_blocks // 16)
         lanes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)[:n_blocks:every]
         sample = lanes.transpose(0, 3, 1, 2).reshape(-1, n_slots, 2)[:, self._column]
         now = self.selectivity = self._measure(sample)
         ranked = now[np.argsort(now, kind="stable")]
         kept = now[self._order[:n_zoned]]
-        return bool(_cost(kept, n_blocks)[0] > 1.3 * _best_cuts(ranked, n_blocks)[1])
-
-    def _shares(self, n_blocks: int) -> list[int]:
-        """Into how many cuts to divide each of the first slots."""
-        return _best_cuts(self.selectivity[self._order], n_blocks)[0]
+        return bool(_cost(kept, n_blocks) > 1.3 * _best_zoned(ranked, n_blocks)[1])
 
     def _allocate(self, n_blocks: int, n_zoned: int) -> None:
         n_slots = len(self.attributes)
+        opened = self.opened if hasattr(self, "_blocks") else 0
         n_groups = -(-n_blocks // LANES)
         n_supers = -(-n_groups // LANES)
         self._blocks = kernels.Blocks(
@@ -169,7 +172,7 @@ class BlockIndex(RowIndex):
             heads=np.zeros(n_blocks, kernels.HEAD),
             tenants=np.full(n_blocks * LANES, -1, np.int32),
             places=self._places,
-            size=np.array([0, n_slots, n_zoned], np.int64),
+            size=np.array([0, n_slots, n_zoned, opened], np.int64),
         )
 
     def _grow(self) -> None:
@@ -258,22 +261,18 @@ class BlockIndex(RowIndex):
 
     # reading ---------------------------------------------------------------------------------
 
-    def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
-        n_certain, top, opened = kernels.probe_point(
-            point, self._cuts, self._starts, self._column, self._scratch, *self._blocks, out
-        )
-        self.opened += opened
-        return n_certain, top
-
     def match(
-        self, point: Keys, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+        self, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
     ) -> tuple[int, int, int, int, int]:
-        n_found, n_failed, n_waiting, begin, n_candidates, opened = match_point(
-            point, message, self._cuts, self._starts, self._column, self._scratch,
+        return match_message(  # type: ignore[no-any-return]
+            message, self.attributes, self._column_of, self._cuts, self._starts, self._points,
             *self._blocks, *rest, out, failed, why,
         )  # fmt: skip
-        self.opened += opened
-        return n_found, n_failed, n_waiting, begin, n_candidates
+
+    @property
+    def opened(self) -> int:
+        """Blocks opened by messages so far."""
+        return int(self._blocks.size[3])
 
     def counters(self) -> Mapping[str, int]:
         c = self._counters
@@ -319,8 +318,8 @@ class BlockIndex(RowIndex):
         self._places = self._blocks.places
         self._counters, self._moves = state["counters"], state["moves"]
         self._slack, self._heat = state["slack"], state["heat"]
-        self._order, self.selectivity = state["order"], state["selectivity"]
-        self._column = np.argsort(self._order).astype(np.int32)
+        self._set_order(state["order"])
+        self.selectivity = state["selectivity"]
         self._cuts, self._starts = state["cuts"], state["starts"]
         self._spans = (2 * np.diff(self._starts) + 1)[self._order]
         return self
@@ -330,7 +329,7 @@ class BlockIndex(RowIndex):
 
     def _check(self, rows: Rows, lows: Keys, highs: Keys) -> None:
         b = self._blocks
-        n_blocks, n_slots, n_zoned = (int(x) for x in b.size)
+        n_blocks, n_slots, n_zoned, _ = (int(x) for x in b.size)
         assert kernels.count_occupied(*b) == len(rows)
         placed = np.flatnonzero(self._places >= 0)
         assert sorted(placed.tolist()) == sorted(rows.tolist())
@@ -364,20 +363,20 @@ class BlockIndex(RowIndex):
             assert (hulls[over, :, 1, part] >= zones[group, :, 1, member]).all()
 
 
-def _cost(selectivity: NDArray[np.float64], n_blocks: int) -> tuple[float, NDArray[np.float64]]:
-    """(share of blocks that a probe opens, cuts per slot) when packed by slots like these."""
+def _cost(selectivity: NDArray[np.float64], n_blocks: int) -> float:
+    """Share of blocks that a probe opens, about, when packed by slots like these."""
     scale = (max(n_blocks, 1) * np.prod(selectivity)) ** (1 / len(selectivity))
     cuts = np.maximum(scale / selectivity, 1.0)
-    return float(np.prod(np.minimum(selectivity + 1 / cuts, 1.0))), cuts
+    return float(np.prod(np.minimum(selectivity + 1 / cuts, 1.0)))
 
 
-def _best_cuts(ranked: NDArray[np.float64], n_blocks: int) -> tuple[list[int], float]:
-    """Cuts along the first few of ranked slots, as many slots as pay, and the cost."""
-    best, best_cost = [1], np.inf
+def _best_zoned(ranked: NDArray[np.float64], n_blocks: int) -> tuple[int, float]:
+    """By how many of ranked slots to pack, as many as pay, and the cost."""
+    best, best_cost = min(1, len(ranked)), np.inf
     for n_zoned in range(1, min(MAX_ZONED, len(ranked)) + 1):
-        cost, cuts = _cost(ranked[:n_zoned], n_blocks)
+        cost = _cost(ranked[:n_zoned], n_blocks)
         if cost < 0.95 * best_cost:
-            best, best_cost = [int(np.ceil(c)) for c in cuts], cost
+            best, best_cost = n_zoned, cost
     return best, best_cost
 
 
@@ -387,23 +386,3 @@ def _empty_lanes(n: int) -> NDArray[np.int16]:
     lanes[:, 0] = coding.ANY_HIGH
     lanes[:, 1] = coding.NULL
     return lanes.reshape(-1)
-
-
-def _pack(entries: NDArray[np.int16], cuts: list[int]) -> NDArray[np.int64]:
-    """Order rows so that neighbours are alike: cut along each slot in turn, by interval centre."""
-    n = len(entries)
-    cell = np.zeros(n, np.int64)
-    order = np.arange(n)
-    n_cells = 1
-    for slot, parts in enumerate(cuts):
-        centre = entries[:, slot].sum(axis=1, dtype=np.int64) + 2**17
-        order = np.argsort((cell << 20) | centre, kind="stable")
-        n_cells *= parts
-        counts = np.bincount(cell, minlength=int(cell.max(initial=0)) + 1)
-        begins = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        ordered = cell[order]
-        within = np.arange(n) - begins[ordered]
-        sub = within * parts // np.maximum(counts[ordered], 1)
-        cell = np.empty(n, np.int64)
-        cell[order] = ordered * parts + sub
-    return order

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from germane.index.contract import AttributeIndex
 from germane.index.hashed import HashIndex
-from germane.index.rowindex import EAGER, ESCALATE, Flags, Keys, RowIndex, Rows
+from germane.index.rowindex import EAGER, ESCALATE, Flags, Keys, Rest, RowIndex, Rows
 from germane.index.skiplist import IntervalSkipList
+from germane.kernels.conjunctions import postfilter
 from germane.kernels.merge import merge_stamps
 
 MAX_INDEXED = 2
@@ -105,12 +106,23 @@ class ListIndex(RowIndex):
     def set_awake(self, rows: Rows, awake: Flags) -> None:
         self._awake[rows] = awake
 
-    def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
+    def match(
+        self, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+    ) -> tuple[int, int, int, int, int]:
+        begin = self._probe(message, out)
+        n_open = len(out) - begin
+        n_found, n_failed, n_waiting = postfilter(
+            out, 0, begin, len(out), message, *rest, failed, why
+        )
+        return n_found, n_failed, n_waiting, begin, n_open
+
+    def _probe(self, message: Keys, out: Rows) -> int:
+        """Put the candidates at the end of ``out``; where they begin."""
         needed = len(self._lists)
         stamped: Rows = np.empty(0, np.int32)
         n = 0
         for turn, (slot, index) in enumerate(self._lists.items(), 1):
-            n = index.probe_into(float(point[slot]), self._answer)
+            n = index.probe_into(float(message[self.attributes[slot]]), self._answer)
             free = self._free[slot]
             self._answer[n : n + len(free)] = free
             n += len(free)
@@ -121,7 +133,7 @@ class ListIndex(RowIndex):
         found = merge_stamps(self._answer[:n], self._stamps, needed - 1, self._awake, out)
         if needed > 1:
             self._stamps[stamped] = 0
-        return 0, len(out) - int(found)
+        return len(out) - int(found)
 
     def _leave_room(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys) -> None:
         """K under AGILE; for the other strategies every change must be carried in."""

@@ -4,8 +4,8 @@ An index has *slots*, one per message attribute it covers. A row's entry in a sl
 interval k, and the set K of keys that the index associates with it (AGILE section 5.2):
 k lies within K at all times. Intervals travel as two float64, see ``kernels.codes``.
 
-``probe`` returns every row whose K holds the message in all slots; *certain* ones match without
-further test, the rest go to the postfilter. A strategy says how new intervals are carried in.
+``match`` finds every row whose K holds the message in all slots; *certain* ones match without
+further test, the rest go through the postfilter. A strategy says how new intervals are carried in.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.kernels.blocks import EAGER, ESCALATE, LOCAL
-from germane.kernels.conjunctions import postfilter
 
 Rows = NDArray[np.int32]
 Keys = NDArray[np.float64]
@@ -71,26 +70,15 @@ class RowIndex(ABC):
         """Wake rows or put them to sleep."""
 
     @abstractmethod
-    def probe(self, point: Keys, out: Rows) -> tuple[int, int]:
-        """Candidates for a message: certain ones at ``out[:a]``, others at ``out[b:]``."""
-
     def match(
-        self, point: Keys, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+        self, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
     ) -> tuple[int, int, int, int, int]:
-        """Probe, and test what is not certain; ``rest`` is what the postfilter reads.
+        """Find the rows whose K holds a message, and test those that are not certain.
 
-        Rows that match are put to the front of ``out``, false positives into ``failed`` with
-        what failed in ``why``, rows that wait for a text to ``out[begin:]``. Returns (found,
-        failed, waiting, begin, candidates).
+        ``rest`` is what the postfilter reads. Rows that match are put to the front of ``out``,
+        false positives of escalation into ``failed`` with what failed in ``why``, rows that wait
+        for a text to ``out[begin:]``. Returns (found, failed, waiting, begin, candidates).
         """
-        n_certain, begin = self.probe(point, out)
-        n_open = len(out) - begin
-        if not n_open:
-            return n_certain, 0, 0, begin, n_certain
-        n_found, n_failed, n_waiting = postfilter(
-            out, n_certain, begin, len(out), message, *rest, failed, why
-        )
-        return n_found, n_failed, n_waiting, begin, n_certain + n_open
 
     @abstractmethod
     def counters(self) -> Mapping[str, int]:

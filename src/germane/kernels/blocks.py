@@ -24,7 +24,6 @@ from germane.kernels.codes import (
     FIRST_GAP,
     LAST_CODE,
     NULL,
-    encode,
     high_code,
     highest_key,
     low_code,
@@ -58,14 +57,12 @@ class Blocks(NamedTuple):
     heads: Any
     tenants: Any
     places: Any
-    size: Any  # [n_blocks, n_slots, n_zoned]
+    size: Any  # [n_blocks, n_slots, n_zoned, blocks opened by probes so far]
 
 
 @inlined
 def probe(
-    point: Any,
-    below: Any,
-    above: Any,
+    points: Any,
     codes: Any,
     zones: Any,
     hulls: Any,
@@ -75,9 +72,10 @@ def probe(
     size: Any,
     out: Any,
 ) -> Any:
-    """Rows whose K holds the point: certain ones from the front of ``out``, others from its end.
+    """What holds the point in its K: certain rows at the front of ``out``, places at its end.
 
-    ``below`` and ``above`` are the point's codes where they are cuts, else the cuts around it.
+    Places are block * 64 + lane of rows that are not certain. ``points`` are the point's codes,
+    then those of the cuts at or below it, then those at or above it.
     Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones
     hold the point; a block costs one 64-wide comparison a slot until no lane is left.
     """
@@ -91,14 +89,14 @@ def probe(
         groups = ALL
         for slot in range(n_zoned):
             at = (supergroup * n_zoned + slot) * PAIR
-            groups &= within(hulls, at, point[slot], point[slot])
+            groups &= within(hulls, at, points[slot], points[slot])
         while groups != ZERO:
             group = supergroup * LANES + lowest_bit(groups)
             groups &= groups - ONE
             members = ALL
             for slot in range(n_zoned):
                 at = (group * n_zoned + slot) * PAIR
-                members &= within(zones, at, point[slot], point[slot])
+                members &= within(zones, at, points[slot], points[slot])
             while members != ZERO:
                 block = group * LANES + lowest_bit(members)
                 members &= members - ONE
@@ -108,12 +106,13 @@ def probe(
                 for slot in range(n_slots):
                     if found == ZERO:
                         break
-                    found &= within(codes, base + slot * PAIR, point[slot], point[slot])
+                    found &= within(codes, base + slot * PAIR, points[slot], points[slot])
                 if found == ZERO:
                     continue
                 certain = found & heads[block].exact
                 for slot in range(n_slots):
-                    certain &= within(codes, base + slot * PAIR, below[slot], above[slot])
+                    below, above = points[n_slots + slot], points[2 * n_slots + slot]
+                    certain &= within(codes, base + slot * PAIR, below, above)
                 found &= ~certain
                 while certain != ZERO:
                     out[n_certain] = tenants[block * LANES + lowest_bit(certain)]
@@ -121,14 +120,21 @@ def probe(
                     certain &= certain - ONE
                 while found != ZERO:
                     top -= 1
-                    out[top] = tenants[block * LANES + lowest_bit(found)]
+                    out[top] = block * LANES + lowest_bit(found)
                     found &= found - ONE
     return n_certain, top, visited
 
 
 @kernel
 def clear_block(
-    block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    block: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> None:
     """Make a block empty: no lane, empty zone."""
     n_slots, n_zoned = size[1], size[2]
@@ -150,7 +156,14 @@ def clear_block(
 
 @kernel
 def shrink_zone(
-    block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    block: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> None:
     """Recompute a block's zone and its group's hull from what they hold."""
     n_slots, n_zoned = size[1], size[2]
@@ -173,6 +186,14 @@ def shrink_zone(
         hull = ((group // LANES) * n_zoned + slot) * PAIR + group % LANES
         hulls[hull] = low
         hulls[hull + LANES] = high
+
+
+@inlined
+def write(block: Any, slot: Any, lane: Any, low: Any, high: Any, codes: Any, n_slots: Any) -> None:
+    """Write a lane's codes."""
+    at = (block * n_slots + slot) * PAIR + lane
+    codes[at] = low
+    codes[at + LANES] = high
 
 
 @inlined
@@ -228,7 +249,14 @@ def growth(zones: Any, at: Any, n_zoned: Any, entry: Any) -> Any:
 
 @kernel
 def choose_block(
-    entry: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    entry: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> Any:
     """The block whose zone grows least: the best group first, then the best block in it."""
     n_blocks, n_zoned = size[0], size[2]
@@ -277,9 +305,7 @@ def put(
     tenants[block * LANES + lane] = row
     places[row] = block * LANES + lane
     for slot in range(n_slots):
-        at = (block * n_slots + slot) * PAIR + lane
-        codes[at] = entry[slot, 0]
-        codes[at + LANES] = entry[slot, 1]
+        write(block, slot, lane, entry[slot, 0], entry[slot, 1], codes, n_slots)
         if slot < n_zoned:
             widen_zone(
                 block,
@@ -332,7 +358,14 @@ def take(
 
 @kernel
 def split(
-    block: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    block: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> None:
     """Move the upper half of a full block, along its relatively widest slot, to a new block."""
     n_slots, n_zoned = size[1], size[2]
@@ -430,7 +463,14 @@ def insert(
 
 @kernel
 def remove(
-    rows: Any, codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
+    rows: Any,
+    codes: Any,
+    zones: Any,
+    hulls: Any,
+    heads: Any,
+    tenants: Any,
+    places: Any,
+    size: Any,
 ) -> None:
     """Take rows out; a block left empty has an empty zone."""
     entry = np.empty((size[1], 2), np.int16)
@@ -461,7 +501,19 @@ def tighten(
             return i
         block, _, awake = take(rows[i], old, codes, zones, hulls, heads, tenants, places, size)
         shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
-        add(rows[i], entries[i], exact[i], awake, codes, zones, hulls, heads, tenants, places, size)
+        add(
+            rows[i],
+            entries[i],
+            exact[i],
+            awake,
+            codes,
+            zones,
+            hulls,
+            heads,
+            tenants,
+            places,
+            size,
+        )
     return rows.shape[0]
 
 
@@ -624,11 +676,20 @@ def revise(
                     high = ANY_HIGH
                 if low < FIRST_GAP:
                     low = ANY_LOW
-                codes[at] = low
-                codes[at + LANES] = high
+                write(block, slot, lane, low, high, codes, n_slots)
                 if slot < n_zoned:
                     widen_zone(
-                        block, slot, low, high, codes, zones, hulls, heads, tenants, places, size
+                        block,
+                        slot,
+                        low,
+                        high,
+                        codes,
+                        zones,
+                        hulls,
+                        heads,
+                        tenants,
+                        places,
+                        size,
                     )
                 if reach(row, spans, codes, zones, hulls, heads, tenants, places, size) > limit:
                     take(row, entry, codes, zones, hulls, heads, tenants, places, size)
@@ -640,8 +701,7 @@ def revise(
             zone = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
             stays = low > high or (zones[zone] <= low and high <= zones[zone + LANES])
         if stays:
-            codes[at] = low
-            codes[at + LANES] = high
+            write(block, slot, lane, low, high, codes, n_slots)
             counters[REWRITTEN if mode == EAGER else LOCAL_WRITE] += 1
             continue
         if size[0] + 2 >= heads.shape[0]:
@@ -701,22 +761,6 @@ def fill(
 
 @kernel
 def count_occupied(
-    codes: Any, zones: Any, hulls: Any, heads: Any, tenants: Any, places: Any, size: Any
-) -> Any:
-    """Rows in the index, for invariants."""
-    total = 0
-    for block in range(size[0]):
-        total += count_bits(heads[block].occupied)
-    return total
-
-
-@kernel
-def probe_point(
-    point: Any,
-    cuts: Any,
-    starts: Any,
-    column: Any,
-    scratch: Any,
     codes: Any,
     zones: Any,
     hulls: Any,
@@ -724,15 +768,9 @@ def probe_point(
     tenants: Any,
     places: Any,
     size: Any,
-    out: Any,
 ) -> Any:
-    """``probe`` for a message's keys: encode them, then look."""
-    for slot in range(starts.shape[0] - 1):
-        code = encode(point[slot], cuts, starts[slot], starts[slot + 1])
-        odd = code & 1
-        scratch[0, column[slot]] = code
-        scratch[1, column[slot]] = code - odd
-        scratch[2, column[slot]] = code + odd
-    return probe(
-        scratch[0], scratch[1], scratch[2], codes, zones, hulls, heads, tenants, places, size, out
-    )
+    """Rows in the index, for invariants."""
+    total = 0
+    for block in range(size[0]):
+        total += count_bits(heads[block].occupied)
+    return total

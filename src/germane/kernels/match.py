@@ -1,25 +1,29 @@
 """Probe and postfilter in one call: what a message costs when nothing else has to be done.
 
-Only the call is fused, not the stages: ``kernels.blocks.probe`` finds candidates,
-``kernels.conjunctions.test`` decides those that are not certain.
+Only the call is fused, not the stages: ``kernels.blocks.probe`` finds candidates; those that
+are not certain are decided by ``kernels.conjunctions.test``, or, where only the coarseness of
+codes leaves a doubt, by the one predicate in doubt.
 """
 
 from typing import Any
 
-from germane.kernels.blocks import probe
+import numpy as np
+
+from germane.kernels.blocks import ONE, PAIR, ZERO, probe
 from germane.kernels.codes import encode
-from germane.kernels.compile import kernel
-from germane.kernels.conjunctions import MISSING, PASSED, test
+from germane.kernels.compile import inlined, kernel
+from germane.kernels.conjunctions import MISSING, PASSED, holds, test
+from germane.kernels.lanes import LANES
 
 
 @kernel
-def match_point(
-    point: Any,
+def match_message(
     message: Any,
+    attributes: Any,
+    column_of: Any,
     cuts: Any,
     starts: Any,
-    column: Any,
-    scratch: Any,
+    points: Any,
     codes: Any,
     zones: Any,
     hulls: Any,
@@ -42,17 +46,23 @@ def match_point(
     failed: Any,
     reasons: Any,
 ) -> Any:
-    """Rows that match, from the front of ``out``; see ``RowIndex.match``."""
-    for slot in range(starts.shape[0] - 1):
-        place = encode(point[slot], cuts, starts[slot], starts[slot + 1])
-        odd = place & 1
-        scratch[0, column[slot]] = place
-        scratch[1, column[slot]] = place - odd
-        scratch[2, column[slot]] = place + odd
+    """Rows that match, from the front of ``out``; see ``RowIndex.match``.
+
+    What fails for the coarseness of codes alone is no false positive: an update cannot mend it.
+
+    ``attributes`` are the message attributes of the index's slots, ``column_of`` the column of
+    codes of an attribute.
+    """
+    n_slots = attributes.shape[0]
+    for slot in range(n_slots):
+        column = column_of[attributes[slot]]
+        key = encode(message[attributes[slot]], cuts, starts[slot], starts[slot + 1])
+        odd = key & 1
+        points[column] = key
+        points[n_slots + column] = key - odd
+        points[2 * n_slots + column] = key + odd
     n_found, begin, opened = probe(
-        scratch[0],
-        scratch[1],
-        scratch[2],
+        points,
         codes,
         zones,
         hulls,
@@ -66,7 +76,27 @@ def match_point(
     n_failed = 0
     n_waiting = 0
     for i in range(begin, out.shape[0]):
-        row = out[i]
+        place = out[i]
+        row = tenants[place]
+        if heads[place // LANES].exact & (ONE << np.uint64(place % LANES)) != ZERO:
+            if holds_at_borders(
+                row,
+                place,
+                points,
+                message,
+                column_of,
+                codes,
+                size,
+                rows,
+                owner,
+                shapes,
+                forms,
+                pool,
+                values,
+            ):
+                out[n_found] = row
+                n_found += 1
+            continue
         reason = test(
             row,
             message,
@@ -92,4 +122,35 @@ def match_point(
             failed[n_failed] = row
             reasons[n_failed] = reason
             n_failed += 1
-    return n_found, n_failed, n_waiting, begin, n_candidates, opened
+    size[3] += opened
+    return n_found, n_failed, n_waiting, begin, n_candidates
+
+
+@inlined
+def holds_at_borders(
+    row: Any,
+    place: Any,
+    points: Any,
+    message: Any,
+    column_of: Any,
+    codes: Any,
+    size: Any,
+    rows: Any,
+    owner: Any,
+    shapes: Any,
+    forms: Any,
+    pool: Any,
+    values: Any,
+) -> Any:
+    """Whether a row that its codes decide matches, where a bound shares the message's gap."""
+    first = shapes[rows[row].shape].first
+    base = (place // LANES) * size[1] * PAIR + place % LANES
+    for form in range(first, shapes[rows[row].shape].last):
+        column = column_of[forms[form].attribute]
+        key = points[column]
+        at = base + column * PAIR
+        if key & 1 and (codes[at] == key or codes[at + LANES] == key):
+            value = message[forms[form].attribute]
+            if not holds(value, row, form, first, rows, owner, forms, pool, values):
+                return False
+    return True
