@@ -59,8 +59,8 @@ class Ids:
         self.n_rows = 0  # rows ever used, free ones included
         self._free: list[int] = []
         self._dense: NDArray[np.int32] | None = np.full(64, -1, np.int32)
-        self._keys: NDArray[np.int32] = np.full(64, -1, np.int32)
-        self._are_rows = True  # every id is its own row: numbered from 0 on, in order
+        self._keys: NDArray[np.int32] = self._dense
+        self._are_rows = True  # every id is its own row, so that keys are the dense array itself
         self._row: dict[Hashable, int] = {}
         self._names: NDArray[np.object_] = np.empty(0, object)
         self._rank: NDArray[np.int32] | None = None
@@ -110,12 +110,14 @@ class Ids:
         if self._dense is not None:
             array = self._as_dense(values)
             if array is not None:
-                self._are_rows = self._are_rows and bool((array == rows).all())
-                self._keys = _grown(self._keys, self.n_rows, -1)
-                self._keys[rows] = array
+                if self._are_rows and not (array == rows).all():
+                    self._are_rows = False
+                    self._keys = self._dense.copy()
                 top = int(array.max(initial=-1)) + 1
                 self._dense = _grown(self._dense, top, -1)
                 self._dense[array] = rows
+                self._keys = self._dense if self._are_rows else _grown(self._keys, self.n_rows, -1)
+                self._keys[rows] = array
                 return rows
             self._leave_dense()
         self._names = _grown(self._names, self.n_rows, None)
@@ -239,6 +241,8 @@ class Ids:
             live = np.flatnonzero(keys >= 0)
             self._dense[keys[live]] = live
             self._are_rows = bool((keys[live] == live).all())
+            if self._are_rows:
+                self._keys = self._dense
             self._free = np.flatnonzero(keys < 0).tolist()
             return
         self._dense = None
@@ -252,7 +256,7 @@ class Ids:
     @property
     def nbytes(self) -> int:
         """Bytes of arrays (the dict of other ids is not counted)."""
-        dense = 0 if self._dense is None else self._dense.nbytes
+        dense = 0 if self._dense is None or self._are_rows else self._dense.nbytes
         return dense + self._keys.nbytes + self._names.nbytes
 
 

@@ -15,7 +15,7 @@ from germane.context import Contexts, Ids, Strings, as_id
 from germane.filter.compile import Names, compile_row
 from germane.filter.messages import Messages
 from germane.filter.tables import Tables
-from germane.filter.templates import MAX_TEMPLATES, Compiled, Key, Template, cut, learn
+from germane.filter.templates import MAX_TEMPLATES, Compiled, Key, Template, cut, learn, shared
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, Shape, longer
 from germane.kernels import contexts as kernels
@@ -141,9 +141,10 @@ class Registry:
             conjunctions = ((condition.nnf,),)
         rows = [compile_row(literals, self._names) for literals in conjunctions]
         if found is not None and len(self._templates) < MAX_TEMPLATES:
+            rows = [(self.conjunctions.share(shape), a, b) for shape, a, b in rows]
             learnt = learn(text, found[0], rows, reads)
             if learnt is not None:
-                self._templates[found[0]] = learnt
+                self._templates[shared(found[0])] = learnt
         return rows
 
     def _require_context(self, profile_id: Any, context: Any, reads: str) -> None:

@@ -137,7 +137,7 @@ class Tables:
         n = self.conjunctions.n_rows
         for name in ("out", "failed", "reasons"):
             if len(getattr(self, name)) <= n:
-                setattr(self, name, np.empty(n + n // 8 + 1, np.int32))
+                setattr(self, name, np.empty(n + 1 + n // 64, np.int32))
 
     def _assign(self, shape: int) -> None:
         """Choose the table of a shape, and watch the context slots that it reads."""

@@ -10,6 +10,8 @@ each time.
 """
 
 import re
+import sys
+from functools import lru_cache
 from typing import NamedTuple
 
 from germane.index.conjunctions import Shape
@@ -58,6 +60,11 @@ def cut(text: str) -> tuple[Key, list[str]] | None:
     return (tuple(pieces[0::2]), kinds), literals
 
 
+def shared(key: Key) -> Key:
+    """A key to keep: templates that differ in the order of their parts share the parts."""
+    return tuple(map(sys.intern, key[0])), key[1]
+
+
 def learn(text: str, key: Key, rows: Compiled, reads_context: str) -> Template | None:
     """The template of a text that was compiled, if its literals can be traced."""
     places = {}
@@ -83,8 +90,14 @@ def learn(text: str, key: Key, rows: Compiled, reads_context: str) -> Template |
             if not key[1][literal] and sign * float(values[literal]) != value:
                 return None
             used.add(literal)
-            sources.append(Source(literal, sign, 0.0))
+            sources.append(_literal(literal, sign))
         traced.append((shape, sources))
     if used != set(range(len(values))):
         return None
     return Template(traced, reads_context, list(key[1]))
+
+
+@lru_cache(1024)
+def _literal(number: int, sign: float) -> Source:
+    """A literal as a source: few of them, shared by all templates."""
+    return Source(number, sign, 0.0)

@@ -16,7 +16,7 @@ from germane.kernels.lanes import LANES
 from germane.kernels.sweep import find_runs
 
 Array = NDArray[Any]
-MAX_EXTENT = 1 << 16
+MAX_EXTENT = 1 << 13
 
 
 class Form(NamedTuple):
@@ -50,7 +50,7 @@ class Conjunctions:
         self._free: list[list[int]] = []
         self._extent: list[tuple[int, int, int]] = []  # start in pool, rows used, rows in all
         self._used = 0
-        self._rows = _free_rows(16)
+        self._rows: NDArray[Any] = np.zeros(16, ROW)
         self._owner: NDArray[np.int32] = np.full(16, -1, np.int32)
         self._runs: NDArray[np.int32] = np.zeros(16, np.int32)
         self._run_at: NDArray[np.int32] = np.zeros(1, np.int32)
@@ -143,6 +143,11 @@ class Conjunctions:
         )
         return number
 
+    def share(self, shape: Shape) -> Shape:
+        """The shape as it is kept here, if it is: one object for all who hold on to it."""
+        number = self.shape_of.get(shape)
+        return shape if number is None else self.shapes[number]
+
     def _append_code(self, code: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
         start = self._n_code
         if code:
@@ -171,11 +176,11 @@ class Conjunctions:
         rows[n_reused:] = np.arange(self.n_rows, self.n_rows + n - n_reused)
         self._reserve(self.n_rows + n - n_reused)
         self._place(shape, rows[n_reused:], width)
-        self._note_runs(self.n_rows, self.n_rows + n - n_reused)
         self.n_rows += n - n_reused
         self.n_live += n
         row = self._rows
         row["shape"][rows] = shape
+        self._note_runs(self.n_rows - (n - n_reused), self.n_rows)
         self._profile[rows] = profiles
         self.rows_are_profiles &= bool((rows == profiles).all())
         self._owner[rows] = contexts
@@ -194,9 +199,7 @@ class Conjunctions:
     def _reserve(self, size: int) -> None:
         if size > len(self._rows):
             room = size if size > 2 * len(self._rows) else size + size // 8
-            larger = _free_rows(room)
-            larger[: len(self._rows)] = self._rows
-            self._rows = larger
+            self._rows = longer(self._rows, room)
             self._profile = longer(self._profile, room, -1)
             self._owner = longer(self._owner, room, -1)
 
@@ -313,13 +316,6 @@ class Conjunctions:
         placed = live[has_constants[self._rows["shape"][live]]]
         assert (self._rows["at"][placed] < self._used).all()
         assert len(np.unique(self._rows["at"][placed])) == len(placed)
-
-
-def _free_rows(n: int) -> NDArray[Any]:
-    rows = np.zeros(n, ROW)
-    for name in ("shape", "next", "sibling"):
-        rows[name] = -1
-    return rows
 
 
 def longer(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
