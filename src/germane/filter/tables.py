@@ -106,7 +106,6 @@ class Tables:
         self.out: Rows = np.empty(16, np.int32)
         self._sample: Rows = np.empty(64, np.int32)
         self.failed: Rows = np.empty(16, np.int32)
-        self.reasons: NDArray[np.int32] = np.empty(16, np.int32)
 
     # rows come and go ------------------------------------------------------------------------
 
@@ -135,7 +134,7 @@ class Tables:
     def reserve_buffers(self) -> None:
         """Room for every row to be a candidate."""
         n = self.conjunctions.n_rows
-        for name in ("out", "failed", "reasons"):
+        for name in ("out", "failed"):
             if len(getattr(self, name)) <= n:
                 setattr(self, name, np.empty(n + 1 + n // 64, np.int32))
 
@@ -391,7 +390,7 @@ class Tables:
             table.observe(message)
             out = self.out[n_found:] if n_found else self.out
             found, n_failed, n_waiting, begin, n = table.index.match(  # type: ignore[union-attr]
-                message, rest, out, self.failed, self.reasons
+                message, rest, out, self.failed
             )
             self.n_candidates += n
             self.n_postfiltered += len(out) - begin
@@ -461,15 +460,11 @@ class Tables:
 
     def _learn(self, table: Table, n_failed: int) -> None:
         """Count the false positives that escalated entries caused; deescalate if it is time."""
-        failed, reasons = self.failed[:n_failed], self.reasons[:n_failed]
-        kept = rowwise.keep_escalated(failed, reasons, *self.conjunctions.view[:4])
-        if not kept:
-            return
         every = self._interval()
-        self.recent_false += kept
-        self.n_false += int(kept)
+        self.recent_false += n_failed
+        self.n_false += n_failed
         if every:
-            self._deescalate(table, failed[:kept], every)
+            self._deescalate(table, self.failed[:n_failed], every)
 
     def _rest(self) -> Rest:
         """What the postfilter reads besides the message."""
@@ -484,7 +479,6 @@ class Tables:
             n_found, failed, waiting = rowwise.postfilter(
                 self.out, n_found, begin, end, message, *self._rest(),
                 self.failed[n_failed:] if n_failed else self.failed,
-                self.reasons[n_failed:] if n_failed else self.reasons,
             )  # fmt: skip
             n_failed += failed
             end = begin + waiting
@@ -685,7 +679,7 @@ class Tables:
         """Bytes of arrays, indexes included."""
         own = (self.state, self.table, self.outside, self.out, self.failed)
         indexes = sum(t.index.nbytes + t.points.nbytes for t in self.tables if t.index is not None)
-        return sum(array.nbytes for array in own) + self.reasons.nbytes + indexes
+        return sum(array.nbytes for array in own) + indexes
 
     def _check(self) -> None:
         live = self.conjunctions.live()

@@ -151,7 +151,7 @@ class BlockIndex(RowIndex):
     def order_is_stale(self, points: Keys) -> bool:
         """Whether recent messages would have the rows packed by other slots, and it would pay."""
         self._recent = points
-        n_blocks, n_slots, n_zoned, _ = (int(x) for x in self._blocks.size)
+        n_blocks, n_slots, n_zoned = (int(x) for x in self._blocks.size[:3])
         every = max(1, n_blocks // 16)
         lanes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)[:n_blocks:every]
         sample = lanes.transpose(0, 3, 1, 2).reshape(-1, n_slots, 2)[:, self._column]
@@ -172,7 +172,7 @@ class BlockIndex(RowIndex):
             heads=np.zeros(n_blocks, kernels.HEAD),
             tenants=np.full(n_blocks * LANES, -1, np.int32),
             places=self._places,
-            size=np.array([0, n_slots, n_zoned, opened], np.int64),
+            size=np.array([0, n_slots, n_zoned, opened, 0], np.int64),
         )
 
     def _grow(self) -> None:
@@ -262,17 +262,17 @@ class BlockIndex(RowIndex):
     # reading ---------------------------------------------------------------------------------
 
     def match(
-        self, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+        self, message: Keys, rest: Rest, out: Rows, failed: Rows
     ) -> tuple[int, int, int, int, int]:
         return match_message(  # type: ignore[no-any-return]
             message, self.attributes, self._column_of, self._cuts, self._starts, self._points,
-            *self._blocks, *rest, out, failed, why,
+            *self._blocks, *rest, out, failed,
         )  # fmt: skip
 
     @property
     def opened(self) -> int:
         """Blocks opened by messages so far."""
-        return int(self._blocks.size[3])
+        return int(self._blocks.size[kernels.OPENED])
 
     def counters(self) -> Mapping[str, int]:
         c = self._counters
@@ -329,7 +329,7 @@ class BlockIndex(RowIndex):
 
     def _check(self, rows: Rows, lows: Keys, highs: Keys) -> None:
         b = self._blocks
-        n_blocks, n_slots, n_zoned, _ = (int(x) for x in b.size)
+        n_blocks, n_slots, n_zoned = (int(x) for x in b.size[:3])
         assert kernels.count_occupied(*b) == len(rows)
         placed = np.flatnonzero(self._places >= 0)
         assert sorted(placed.tolist()) == sorted(rows.tolist())
@@ -347,6 +347,9 @@ class BlockIndex(RowIndex):
         high_covered = np.minimum(entries[:, :, 1], top) <= held[:, :, 1]
         covered = low_covered & high_covered
         assert (covered | empty).all(), "k is not within K"
+        odd = ((held & 1) == 1) & (held != coding.ANY_HIGH)
+        coarse = (b.size[kernels.COARSE] >> np.arange(n_slots)) & 1
+        assert (odd.any(axis=(0, 2)) <= coarse).all()
         exact = (b.heads["exact"][at // LANES] >> (at % LANES).astype(np.uint64)) & np.uint64(1)
         tight = (held == entries).all(axis=(1, 2))
         assert tight[exact == 1].all(), "a row is marked exact but K is not k"

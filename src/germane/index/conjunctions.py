@@ -312,6 +312,11 @@ class Conjunctions:
         assert len(live) == self.n_live
         assert (self._profile[live] >= 0).all()
         assert not self.rows_are_profiles or (self._profile[live] == live).all()
+        runs = np.zeros(self.n_rows + 1, np.int32)
+        run_at = np.zeros_like(self._run_at)
+        assert find_runs(0, self.n_rows, self._rows, runs, 0, run_at) == self._n_runs
+        assert (runs[: self._n_runs] == self.runs[0]).all()
+        assert (run_at == self._run_at).all()
         has_constants = np.array([bool(shape.texts) for shape in self.shapes], np.bool_)
         placed = live[has_constants[self._rows["shape"][live]]]
         assert (self._rows["at"][placed] < self._used).all()

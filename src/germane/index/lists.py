@@ -107,13 +107,11 @@ class ListIndex(RowIndex):
         self._awake[rows] = awake
 
     def match(
-        self, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+        self, message: Keys, rest: Rest, out: Rows, failed: Rows
     ) -> tuple[int, int, int, int, int]:
         begin = self._probe(message, out)
         n_open = len(out) - begin
-        n_found, n_failed, n_waiting = postfilter(
-            out, 0, begin, len(out), message, *rest, failed, why
-        )
+        n_found, n_failed, n_waiting = postfilter(out, 0, begin, len(out), message, *rest, failed)
         return n_found, n_failed, n_waiting, begin, n_open
 
     def _probe(self, message: Keys, out: Rows) -> int:

@@ -71,13 +71,13 @@ class RowIndex(ABC):
 
     @abstractmethod
     def match(
-        self, message: Keys, rest: Rest, out: Rows, failed: Rows, why: Rows
+        self, message: Keys, rest: Rest, out: Rows, failed: Rows
     ) -> tuple[int, int, int, int, int]:
         """Find the rows whose K holds a message, and test those that are not certain.
 
         ``rest`` is what the postfilter reads. Rows that match are put to the front of ``out``,
-        false positives of escalation into ``failed`` with what failed in ``why``, rows that wait
-        for a text to ``out[begin:]``. Returns (found, failed, waiting, begin, candidates).
+        false positives of predicates that follow a context into ``failed``, rows that wait for a
+        text to ``out[begin:]``. Returns (found, failed, waiting, begin, candidates).
         """
 
     @abstractmethod

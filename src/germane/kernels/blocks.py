@@ -45,6 +45,11 @@ ESCALATE = 2
 ESCALATED, MOVED, REWRITTEN, LOCAL_WRITE, N_COUNTERS = 0, 1, 2, 3, 4
 
 
+# entries of ``size``
+N_BLOCKS, N_SLOTS, N_ZONED, OPENED, COARSE = range(5)
+"""Opened: blocks that probes have opened so far. Coarse: a bit for each slot where some bound lies
+between two cuts, so that codes alone do not decide all messages."""
+
 HEAD = np.dtype([("occupied", np.uint64), ("awake", np.uint64), ("exact", np.uint64)])
 
 
@@ -57,7 +62,7 @@ class Blocks(NamedTuple):
     heads: Any
     tenants: Any
     places: Any
-    size: Any  # [n_blocks, n_slots, n_zoned, blocks opened by probes so far]
+    size: Any  # see N_BLOCKS and what follows it
 
 
 @inlined
@@ -79,7 +84,8 @@ def probe(
     Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones
     hold the point; a block costs one 64-wide comparison a slot until no lane is left.
     """
-    n_blocks, n_slots, n_zoned = size[0], size[1], size[2]
+    n_blocks, n_slots, n_zoned = size[N_BLOCKS], size[N_SLOTS], size[N_ZONED]
+    coarse = size[COARSE]
     n_certain = 0
     top = out.shape[0]
     visited = 0
@@ -111,6 +117,8 @@ def probe(
                     continue
                 certain = found & heads[block].exact
                 for slot in range(n_slots):
+                    if not (coarse >> slot) & 1:
+                        continue
                     below, above = points[n_slots + slot], points[2 * n_slots + slot]
                     certain &= within(codes, base + slot * PAIR, below, above)
                 found &= ~certain
@@ -189,11 +197,13 @@ def shrink_zone(
 
 
 @inlined
-def write(block: Any, slot: Any, lane: Any, low: Any, high: Any, codes: Any, n_slots: Any) -> None:
-    """Write a lane's codes."""
-    at = (block * n_slots + slot) * PAIR + lane
+def write(block: Any, slot: Any, lane: Any, low: Any, high: Any, codes: Any, size: Any) -> None:
+    """Write a lane's codes, and note whether they are coarse."""
+    at = (block * size[N_SLOTS] + slot) * PAIR + lane
     codes[at] = low
     codes[at + LANES] = high
+    if (low & 1 and low != ANY_HIGH) or (high & 1 and high != ANY_HIGH):
+        size[COARSE] |= 1 << slot
 
 
 @inlined
@@ -305,7 +315,7 @@ def put(
     tenants[block * LANES + lane] = row
     places[row] = block * LANES + lane
     for slot in range(n_slots):
-        write(block, slot, lane, entry[slot, 0], entry[slot, 1], codes, n_slots)
+        write(block, slot, lane, entry[slot, 0], entry[slot, 1], codes, size)
         if slot < n_zoned:
             widen_zone(
                 block,
@@ -676,7 +686,7 @@ def revise(
                     high = ANY_HIGH
                 if low < FIRST_GAP:
                     low = ANY_LOW
-                write(block, slot, lane, low, high, codes, n_slots)
+                write(block, slot, lane, low, high, codes, size)
                 if slot < n_zoned:
                     widen_zone(
                         block,
@@ -701,7 +711,7 @@ def revise(
             zone = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
             stays = low > high or (zones[zone] <= low and high <= zones[zone + LANES])
         if stays:
-            write(block, slot, lane, low, high, codes, n_slots)
+            write(block, slot, lane, low, high, codes, size)
             counters[REWRITTEN if mode == EAGER else LOCAL_WRITE] += 1
             continue
         if size[0] + 2 >= heads.shape[0]:
@@ -753,9 +763,7 @@ def fill(
             tenants[position] = rows[i]
             places[rows[i]] = position
             for slot in range(n_slots):
-                at = (block * n_slots + slot) * PAIR + lane
-                codes[at] = entries[i, slot, 0]
-                codes[at + LANES] = entries[i, slot, 1]
+                write(block, slot, lane, entries[i, slot, 0], entries[i, slot, 1], codes, size)
         shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
 
 

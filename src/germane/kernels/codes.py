@@ -32,13 +32,13 @@ def encode(key: Any, cuts: Any, start: Any, stop: Any) -> Any:
     if key != key:
         return NULL
     low = start
-    high = stop
-    while low < high:
-        middle = (low + high) >> 1
-        if cuts[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
+    n = stop - start
+    while n > 1:  # without branches on the key: searches of several slots overlap
+        half = n >> 1
+        low = low + half if cuts[low + half - 1] < key else low
+        n -= half
+    if n == 1 and cuts[low] < key:
+        low += 1
     position = low - start
     if low < stop and cuts[low] == key:
         return FIRST_CUT + 2 * position

@@ -375,13 +375,12 @@ def postfilter(
     wanted: Any,
     stack: Any,
     failed: Any,
-    reasons: Any,
 ) -> Any:
     """Test the candidates ``out[begin:end]`` against the current context.
 
-    Those that match go to ``out[n_found:]`` (in front of ``begin``), the others with what failed
-    to ``failed`` and ``reasons``. Rows that wait for a text are compacted to ``out[begin:]``.
-    Returns (number found in all, failed, waiting).
+    Those that match go to ``out[n_found:]`` (in front of ``begin``), those that fail a predicate
+    that follows a context to ``failed``. Rows that wait for a text are compacted to
+    ``out[begin:]``. Returns (number found in all, failed, waiting).
     """
     n_failed = 0
     n_waiting = 0
@@ -408,11 +407,19 @@ def postfilter(
         elif reason == MISSING:
             out[begin + n_waiting] = row
             n_waiting += 1
-        else:
+        elif follows_context(row, reason, rows, shapes, forms):
             failed[n_failed] = row
-            reasons[n_failed] = reason
             n_failed += 1
     return n_found, n_failed, n_waiting
+
+
+@inlined
+def follows_context(row: Any, reason: Any, rows: Any, shapes: Any, forms: Any) -> Any:
+    """Whether what failed is an interval that a context bounds: its K may be larger than k."""
+    if reason < 0:
+        return False
+    form = shapes[rows[row].shape].first + reason
+    return forms[form].flags & (LOW_CONTEXT | HIGH_CONTEXT) != 0
 
 
 @kernel
@@ -487,19 +494,3 @@ def set_bits(wanted: Any, on: Any, bitmap: Any) -> None:
             bitmap[wanted[i] // LANES] |= bit
         else:
             bitmap[wanted[i] // LANES] &= ~bit
-
-
-@kernel
-def keep_escalated(
-    failed: Any, reasons: Any, rows: Any, owner: Any, shapes: Any, forms: Any
-) -> Any:
-    """Compact to the false positives whose failing predicate follows a context; how many."""
-    kept = 0
-    for i in range(failed.shape[0]):
-        if reasons[i] < 0:
-            continue
-        form = shapes[rows[failed[i]].shape].first + reasons[i]
-        if forms[form].flags & (LOW_CONTEXT | HIGH_CONTEXT):
-            failed[kept] = failed[i]
-            kept += 1
-    return kept

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.blocks import ONE, PAIR, ZERO, probe
+from germane.kernels.blocks import ONE, OPENED, PAIR, ZERO, probe
 from germane.kernels.codes import encode
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.conjunctions import MISSING, PASSED, holds, test
+from germane.kernels.conjunctions import MISSING, PASSED, follows_context, holds, test
 from germane.kernels.lanes import LANES
 
 
@@ -44,7 +44,6 @@ def match_message(
     stack: Any,
     out: Any,
     failed: Any,
-    reasons: Any,
 ) -> Any:
     """Rows that match, from the front of ``out``; see ``RowIndex.match``.
 
@@ -118,11 +117,10 @@ def match_message(
         elif reason == MISSING:
             out[begin + n_waiting] = row
             n_waiting += 1
-        else:
+        elif follows_context(row, reason, rows, shapes, forms):
             failed[n_failed] = row
-            reasons[n_failed] = reason
             n_failed += 1
-    size[3] += opened
+    size[OPENED] += opened
     return n_found, n_failed, n_waiting, begin, n_candidates
 
 
