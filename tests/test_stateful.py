@@ -71,12 +71,20 @@ every_combination = pytest.mark.parametrize(
 def small_tables(request, monkeypatch):
     """Indexes from the first few rows on: otherwise small lives would only ever be swept.
 
-    One combination changes over between index and sweep at every chance, the others never do;
-    and one leaves slack around every escalated interval.
+    One combination changes over between index and sweep at every chance, one lets slots loose at
+    every chance, the others never do either; and one leaves slack around every escalated interval.
     """
     name = request.node.name
     changes = "agile-auto" in name or "auto-fixed" in name
-    monkeypatch.setattr("germane.filter.table.CHANGE_NS", 0.0 if changes else 1e18)
+    loosens = "agile-fixed" in name or "auto-always" in name
+    monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0 if changes or loosens else 1e18)
+    if changes or loosens:
+        monkeypatch.setattr("germane.filter.balance.WEIGH_EVERY", 1)
+    if loosens:
+        monkeypatch.setattr("germane.filter.balance.TEST_NS", 1.0)
+        monkeypatch.setattr("germane.filter.balance.BLOCK_NS", 0.0)
+        monkeypatch.setattr("germane.filter.tables.SWEEP_NS", 1e12)
+        monkeypatch.setattr("germane.filter.balance.Balance.exceeds", lambda *_: False)
     if "always" in name:
         monkeypatch.setattr("germane.index.blocks.CANDIDATE_NS", 1e-3)
         monkeypatch.setattr("germane.index.blocks.LEAST_STEPS", 0.0)

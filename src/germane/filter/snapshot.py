@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Strings
+from germane.filter.balance import Plan
 from germane.filter.table import Table
 from germane.index.blocks import BlockIndex
 from germane.index.conjunctions import Conjunctions
@@ -94,6 +95,8 @@ def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
                 "builds": table.builds,
                 "n_points": table.n_points,
                 "swept": table.balance.swept,
+                "loose": sorted(table.balance.plan.loose),
+                "selectivity": table.balance.selectivity.tolist(),
                 "build_ns": table.build_ns,
                 "context_slots": sorted(table.context_slots),
             }
@@ -198,7 +201,7 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
     tables._whole_shape = list(meta["whole_shape"])
     tables._bound_shape = list(meta["bound_shape"])
     tables._wake_slots = set(meta["wake_slots"])
-    tables._any_swept = any(about["swept"] for about in meta["list"])
+    tables._any_plan = any(about["swept"] or about["loose"] for about in meta["list"])
     for number, about in enumerate(meta["list"]):
         attributes = tuple(about["attributes"])
         tables._by_attributes[attributes] = number
@@ -206,7 +209,8 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
         table.required = np.array(about["required"], np.int32)
         for name in ("n_inside", "n_waiting", "n_expelled", "builds", "n_points", "build_ns"):
             setattr(table, name, about[name])
-        table.balance.swept = about["swept"]
+        table.balance.plan = Plan(about["swept"], frozenset(about["loose"]))
+        table.balance.selectivity = np.array(about["selectivity"])
         table.context_slots = set(about["context_slots"])
         table.points = arrays[f"table{number}_points"]
         prefix = f"table{number}_index_"
@@ -215,4 +219,5 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
             index = BlockIndex if f._structure == "blocks" else ListIndex
             table.index = index.from_state(state)
         tables.tables.append(table)
+        tables._loosen(table)
     tables.reserve_buffers()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.filter.balance import BLOCK_NS, Balance, Observed, Plan
 from germane.index.rowindex import RowIndex, Rows
 
 SETTLE_ROWS = 512
@@ -21,46 +22,6 @@ SAMPLE = 256
 """Recent messages that selectivities are estimated on."""
 OBSERVE_EVERY = 16
 CHECK_EVERY = 4096
-CHANGE_NS = 2e6
-"""The least price of changing between index and sweep."""
-BLOCK_NS = 60.0
-"""What opening a block costs."""
-
-
-class Balance:
-    """Whether an index that follows contexts earns what it costs: two costs, compared as time.
-
-    Inside an index, rows cost what updates spend on carrying their intervals in; swept, they cost
-    the sweep. Whatever is in force, the time it wastes against the other is summed up (never
-    below zero), and when the sum has reached the price of changing over, it is time to: so the
-    total is never much worse than that of the better one in hindsight.
-    """
-
-    def __init__(self) -> None:
-        self.swept = False
-        self.regret_ns = 0.0
-        self.spent_ns = 0.0  # on carrying intervals in, since the last message
-        self.revision_ns = 1500.0  # of one update, lately
-        self.changes = 0
-
-    def pays_to_change(self, n_updates: int, sweep_ns: float, build_ns: float) -> bool:
-        """Look back at one message and the updates before it."""
-        if self.swept:
-            wasted = sweep_ns - n_updates * self.revision_ns
-        else:
-            wasted = self.spent_ns - sweep_ns
-            if n_updates:
-                self.revision_ns += 0.05 * (self.spent_ns / n_updates - self.revision_ns)
-        self.spent_ns = 0.0
-        self.regret_ns = max(0.0, self.regret_ns + wasted)
-        price = build_ns if self.swept else build_ns / 2
-        return self.regret_ns > max(price, CHANGE_NS)
-
-    def change(self, swept: bool) -> None:
-        """The rows were moved."""
-        self.changes += swept != self.swept
-        self.swept = swept
-        self.regret_ns = 0.0
 
 
 class Table:
@@ -79,7 +40,7 @@ class Table:
         self.n_expelled = 0
         self.builds = 0
         self.context_slots: set[int] = set()  # that its rows' intervals follow
-        self.balance = Balance()
+        self.balance = Balance(len(attributes))
         self.points: NDArray[np.float64] = np.empty((SAMPLE, len(attributes)))
         self.n_points = 0
         self.build_ns = 0.0
@@ -88,6 +49,26 @@ class Table:
         self._probes_at_build = 0
         self._next_check = 0
         self._fresh_rate = 0.0
+        self.n_candidates = 0
+        self._weighed_at = (0, 0, 0)  # messages, candidates, blocks opened
+
+    def better_plan(self, updates: NDArray[np.float64], sweep_ns: float) -> Plan | None:
+        """What to do from now on with the intervals that contexts bound, if it should change.
+
+        ``updates`` of each slot's context values per message; the cost of sweeping all rows.
+        """
+        opened = getattr(self.index, "opened", 0)
+        before, self._weighed_at = self._weighed_at, (self.n_probes, self.n_candidates, opened)
+        n = max(self.n_probes - before[0], 1)
+        zoned = getattr(self.index, "zoned", None)
+        seen = Observed(
+            updates,
+            np.ones(len(updates), np.bool_) if zoned is None else zoned,
+            (self.n_candidates - before[1]) / n,
+            (opened - before[2]) / n,
+            sweep_ns,
+        )
+        return self.balance.better_plan(seen, self.build_ns)
 
     def wants_settling(self) -> bool:
         """Whether enough rows wait for an index."""
@@ -111,6 +92,9 @@ class Table:
         self._probes_at_build = self.n_probes
         self._fresh_rate = 0.0
         self.builds += 1
+        measured = getattr(self.index, "selectivity", None)
+        if measured is not None:
+            self.balance.learn_selectivity(measured)
 
     def observe(self, message: NDArray[np.float64]) -> None:
         """Remember a message for estimating selectivities."""
@@ -133,7 +117,8 @@ class Table:
             "expelled": self.n_expelled,
             "builds": self.builds,
             "follows_contexts_by": "sweep" if self.balance.swept else "index",
-            "changes_between_them": self.balance.changes,
+            "loose": [names[self.attributes[slot]] for slot in sorted(self.balance.plan.loose)],
+            "changes_of_plan": self.balance.changes,
             **about,
         }
 

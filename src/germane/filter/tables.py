@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Contexts
+from germane.filter.balance import Plan
 from germane.filter.table import Table
 from germane.filter.texts import Texts
 from germane.index.blocks import BlockIndex
@@ -71,6 +72,7 @@ class Tables:
         self._by_attributes: dict[tuple[int, ...], int] = {}
         self._table_of_shape: list[int] = []
         self._whole_shape: list[bool] = []
+        self._whole_array: NDArray[np.bool_] | None = None  # of shapes that nothing makes loose
         self._bound_shape: list[bool] = []
         self._wake_slots: set[int] = set()
         self._fresh_updates = 0  # since the last message
@@ -93,7 +95,7 @@ class Tables:
         self.n_messages = 0
         self.n_candidates = 0
         self.n_false = 0
-        self._any_swept = False
+        self._any_plan = False  # other than to follow everything
         self._faded_at = 0
         self.deescalations = 0
         self.n_postfiltered = 0
@@ -170,16 +172,19 @@ class Tables:
                 table.context_slots.add(form.low_context)
             if form.flags & HIGH_CONTEXT:
                 table.context_slots.add(form.high_context)
+        self._whole_array = None
         self._bound_shape.append(reads_context)
         self._table_of_shape.append(number)
         self._whole_shape.append(whole and not (self.strategy.partial and reads_context))
+        if table.balance.plan.loose:
+            self._loosen(table, shape)
 
     def _watch(self) -> None:
         """Watch exactly the context slots that an index or a context-only predicate follows."""
         wanted = set(self._wake_slots)
         for table in self.tables if self.strategy.indexed else ():
             if not table.balance.swept:
-                wanted |= table.context_slots
+                wanted |= self._followed_by(table)
         for slot in range(self.contexts.n_slots):
             if slot not in wanted:
                 self.contexts.watched[slot] = False
@@ -187,6 +192,26 @@ class Tables:
                 self.contexts.watched[slot] = True
                 self.contexts.fit_grid(slot)
                 self.contexts.guards[slot] = kernels.SHUT
+
+    def _followed_by(self, table: Table) -> set[int]:
+        """The context slots that bound what a table's index follows."""
+        followed: set[int] = set()
+        for slot, attribute in enumerate(table.attributes.tolist()):
+            if slot not in table.balance.plan.loose:
+                followed.update(self._reads.get(attribute, ()))
+        return followed & table.context_slots
+
+    def _loosen(self, table: Table, since: int = 0) -> None:
+        """Mark the forms of a table that are loose by its plan, from some shape on."""
+        self._whole_array = None
+        forms, slot_of = self.conjunctions.forms, self._slot_of(table)
+        for shape in range(since, len(self._table_of_shape)):
+            if self._table_of_shape[shape] == table.number:
+                first = int(self.conjunctions.view[2][shape]["first"])
+                for form in range(first, first + len(self.conjunctions.shapes[shape].forms)):
+                    bound = forms["flags"][form] & (LOW_CONTEXT | HIGH_CONTEXT)
+                    slot = slot_of[forms["attribute"][form]]
+                    forms["loose"][form] = bool(bound) and slot in table.balance.plan.loose
 
     def index_maker(self, attributes: tuple[int, ...]) -> Callable[[], RowIndex]:
         """What makes an empty index over some message slots."""
@@ -220,6 +245,10 @@ class Tables:
         self.recent_updates[slot] += n
         self.recent_total += n
         self._fresh_updates += n
+        if self.contexts.watched[slot]:
+            for table in self.tables:
+                if slot in table.context_slots:
+                    table.balance.n_updates += n
 
     def disturb(self, contexts: Rows, slot: int) -> None:
         """Carry changed context values into what was derived from them."""
@@ -250,6 +279,8 @@ class Tables:
         for table in self.tables:
             if slot in table.context_slots:
                 table.balance.spent_ns += spent
+                if self._weighs and table.n_inside and table.balance.exceeds(table.build_ns):
+                    self._adopt(table, Plan(swept=True))
 
     def _make_room(self, n: int) -> None:
         """Buffers for the entries that one column of updates disturbs."""
@@ -307,21 +338,13 @@ class Tables:
         if len(expelled):
             self._leave(table, expelled)
 
-    def _tell_rates(self, table: Table) -> None:
-        """Tell an index, now and then, how often each of its slots is updated per message."""
-        total = self.recent_total
+    def _tell_rates(self, table: Table, rates: NDArray[np.float64]) -> None:
+        """Tell an index, now and then, how often its entries are updated per message, by slot."""
         told_at, told_total = self._rates_at.get(table.number, (-RATES_EVERY, 0.0))
-        if self.n_messages < told_at + RATES_EVERY and total < 2.0 * told_total:
-            return
-        self._rates_at[table.number] = (self.n_messages, total)
-        per_message = self.recent_updates / max(self.recent_messages, 1.0)
-        per_entry = per_message / max(len(self.contexts), 1)
-        rates = np.zeros(len(table.attributes))
-        for slot, attribute in enumerate(table.attributes.tolist()):
-            bounds = [s for s in self._reads.get(attribute, ()) if s < len(per_entry)]
-            rates[slot] = per_entry[bounds].max(initial=0.0)
-        assert table.index is not None
-        table.index.expect(rates)
+        if self.n_messages >= told_at + RATES_EVERY or self.recent_total >= 2.0 * told_total:
+            self._rates_at[table.number] = (self.n_messages, self.recent_total)
+            assert table.index is not None
+            table.index.expect(rates / max(len(self.contexts), 1))
 
     @property
     def _reads(self) -> dict[int, list[int]]:
@@ -375,7 +398,7 @@ class Tables:
     def probe(self, message: NDArray[np.float64], raw: Any) -> Rows:
         """Rows that match a message, in a buffer that the next message uses again."""
         self.n_messages += 1
-        if self._fresh_updates or self._any_swept:
+        if self._fresh_updates or self._any_plan:
             self._weigh()
         texts = self.texts
         texts.forget()
@@ -393,6 +416,7 @@ class Tables:
                 message, rest, out, self.failed
             )
             self.n_candidates += n
+            table.n_candidates += n
             self.n_postfiltered += len(out) - begin
             begin += n_found
             n_found += found
@@ -409,36 +433,54 @@ class Tables:
             n_found = self._sweep(message, raw, n_found)
         return self.out[:n_found]
 
+    @property
+    def _weighs(self) -> bool:
+        """Whether the strategy chooses between index and sweep by what they cost."""
+        return self.strategy.mode == ESCALATE and self.strategy.indexed
+
     def _weigh(self) -> None:
-        """Change tables over between index and sweep where that has come to pay."""
-        n_updates, self._fresh_updates = self._fresh_updates, 0
-        if self.strategy.mode != ESCALATE or not self.strategy.indexed:
+        """Change the plans of tables where that has come to pay."""
+        self._fresh_updates = 0
+        if not self._weighs:
             return
         for table in self.tables:
             balance = table.balance
             n_rows = table.n_expelled if balance.swept else table.n_inside
             if not n_rows or not table.context_slots:
                 continue
+            balance.n_messages += 1
+            if not balance.is_due:
+                continue
+            rates = self._rates(table)
             if not balance.swept:
-                self._tell_rates(table)
-            if balance.pays_to_change(n_updates, n_rows * self.sweep_ns, table.build_ns):
-                if balance.swept:
-                    self._build(table)
-                else:
-                    self._sweep_from_now_on(table)
+                self._tell_rates(table, rates)
+            plan = table.better_plan(rates, n_rows * self.sweep_ns)
+            if plan is not None:
+                self._adopt(table, plan)
 
-    def _sweep_from_now_on(self, table: Table) -> None:
-        """Take all rows that follow contexts out of a table's index: its scope is the others."""
-        rows = np.flatnonzero((self.table == table.number) & (self.state == INSIDE)).astype(
-            np.int32
-        )
-        rows = rows[np.array(self._bound_shape)[self.conjunctions.shape[rows]]]
-        assert table.index is not None
-        table.index.remove(rows)
-        self._leave(table, rows)
-        table.balance.change(swept=True)
-        self._any_swept = True
+    def _rates(self, table: Table) -> NDArray[np.float64]:
+        """How often, lately, the context values that bound a slot were updated per message."""
+        self._fade()
+        rates = np.zeros(len(table.attributes))
+        for slot, attribute in enumerate(table.attributes.tolist()):
+            bounds = [s for s in self._reads.get(attribute, ()) if s < len(self.recent_updates)]
+            rates[slot] = self.recent_updates[bounds].sum()
+        return rates / max(self.recent_messages, 1.0)
+
+    def _adopt(self, table: Table, plan: Plan) -> None:
+        """Change over to a plan."""
+        table.balance.change(plan)
+        if plan.swept:
+            rows = np.flatnonzero((self.table == table.number) & (self.state == INSIDE))
+            rows = rows[np.array(self._bound_shape)[self.conjunctions.shape[rows]]]
+            assert table.index is not None
+            table.index.remove(rows.astype(np.int32))
+            self._leave(table, rows.astype(np.int32))
+        self._loosen(table)
+        self._any_plan = any(other.balance.plan != Plan() for other in self.tables)
         self._watch()
+        if not plan.swept:
+            self._build(table)
 
     def _interval(self) -> int:
         """False positives per deescalation, by the policy; 0 for strategies that have none."""
@@ -552,10 +594,6 @@ class Tables:
         table.build(rows, lows, highs, self._whole(rows), self.conjunctions.awake[rows] == 1)
         self.state[rows] = INSIDE
         table.n_inside, table.n_waiting, table.n_expelled = len(rows), 0, 0
-        if table.balance.swept:
-            table.balance.change(swept=False)
-            self._any_swept = any(other.balance.swept for other in self.tables)
-            self._watch()
         self._enter(rows)
 
     def _insert(self, table: Table, rows: Rows) -> None:
@@ -671,7 +709,13 @@ class Tables:
         return bound
 
     def _whole(self, rows: Rows) -> NDArray[np.bool_]:
-        whole: NDArray[np.bool_] = np.array(self._whole_shape)[self.conjunctions.shape[rows]]
+        if self._whole_array is None:
+            loose = self.conjunctions.forms["loose"]
+            shapes = self.conjunctions.view[2][: len(self._whole_shape)]
+            spans = zip(shapes["first"].tolist(), shapes["last"].tolist(), strict=True)
+            tight = [not loose[first:last].any() for first, last in spans]
+            self._whole_array = np.array(self._whole_shape, np.bool_) & np.array(tight, np.bool_)
+        whole: NDArray[np.bool_] = self._whole_array[self.conjunctions.shape[rows]]
         return whole
 
     @property

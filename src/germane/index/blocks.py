@@ -270,6 +270,12 @@ class BlockIndex(RowIndex):
         )  # fmt: skip
 
     @property
+    def zoned(self) -> NDArray[np.bool_]:
+        """Which slots have zones."""
+        zoned: NDArray[np.bool_] = self._column < self._blocks.size[kernels.N_ZONED]
+        return zoned
+
+    @property
     def opened(self) -> int:
         """Blocks opened by messages so far."""
         return int(self._blocks.size[kernels.OPENED])

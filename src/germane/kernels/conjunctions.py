@@ -89,7 +89,7 @@ FORM = np.dtype(
         ("turn", np.int32),  # the form to test at this place in the shape's order
         ("seen", np.int32),  # rows it was tested on in sweeps, and how many it let through
         ("passed", np.int32),
-        ("unused", np.int32),
+        ("loose", np.int32),  # its index holds all keys: updates are not carried in
     ]
 )
 VERDICT = np.dtype([("label", np.float64), ("pattern", np.int32), ("truth", np.int32)])
@@ -415,11 +415,11 @@ def postfilter(
 
 @inlined
 def follows_context(row: Any, reason: Any, rows: Any, shapes: Any, forms: Any) -> Any:
-    """Whether what failed is an interval that a context bounds: its K may be larger than k."""
+    """Whether what failed is an interval that the index follows: its K may be too large by now."""
     if reason < 0:
         return False
     form = shapes[rows[row].shape].first + reason
-    return forms[form].flags & (LOW_CONTEXT | HIGH_CONTEXT) != 0
+    return forms[form].flags & (LOW_CONTEXT | HIGH_CONTEXT) != 0 and not forms[form].loose
 
 
 @kernel
@@ -444,7 +444,10 @@ def intervals(
         first = shapes[rows[row].shape].first
         for form in range(first, shapes[rows[row].shape].last):
             slot = slot_of[forms[form].attribute]
-            if slot >= 0:
+            if slot >= 0 and forms[form].loose:
+                lows[i, slot] = -np.inf
+                highs[i, slot] = np.inf
+            elif slot >= 0:
                 low, high = interval(row, form, first, rows, owner, forms, pool, values)
                 lows[i, slot] = low
                 highs[i, slot] = high

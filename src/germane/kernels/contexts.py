@@ -75,10 +75,11 @@ def look_up(ids: Any, dense: Any, rows: Any) -> Any:
 
 @inlined
 def reads(form: Any, attribute: Any, forms: Any) -> Any:
-    """Whether an interval predicate has a bound on a context attribute."""
+    """Whether an interval predicate has a bound on a context attribute, and an index follows it."""
     flags = forms[form].flags
-    return (flags & LOW_CONTEXT and forms[form].low_context == attribute) or (
-        flags & HIGH_CONTEXT and forms[form].high_context == attribute
+    return not forms[form].loose and (
+        (flags & LOW_CONTEXT and forms[form].low_context == attribute)
+        or (flags & HIGH_CONTEXT and forms[form].high_context == attribute)
     )
 
 

@@ -1,0 +1,139 @@
+"""Which intervals an index should follow as contexts change: costs, compared as time.
+
+A table has three ways with the intervals that contexts bound, and mixes the first two by slot:
+
+- *followed*: every update is carried into the index; a message finds few candidates;
+- *loose* (AGILE's escalation, of a whole slot): the index holds all keys, so updates cost
+  nothing, and every row that the other slots find is tested;
+- *swept*: the rows are in no index, and a message looks at all of them.
+
+Whatever is in force, the time it wastes against the best of them is summed up, and when the sum has
+reached the price of changing over, it is time to: so the total is never much worse than that of
+the best in hindsight.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHANGE_NS = 2e6
+"""The least price of changing over."""
+WEIGH_EVERY = 16
+"""Messages between two looks at the costs (sooner where updates cost much)."""
+BLOCK_NS = 60.0
+"""What opening a block costs."""
+TEST_NS = 250.0
+"""What testing a row that is found out of order costs."""
+CLEARLY = 0.9
+"""A change must bring the cost below this share of what it is now."""
+
+Costs = NDArray[np.float64]
+
+
+class Plan(NamedTuple):
+    """What to do with the intervals that contexts bound."""
+
+    swept: bool = False
+    loose: frozenset[int] = frozenset()  # slots that are not followed
+
+
+class Observed(NamedTuple):
+    """What a table has seen lately, per message."""
+
+    updates: Costs  # of the context values that bound a slot
+    zoned: NDArray[np.bool_]  # slots by which the index is packed
+    candidates: float
+    opened: float  # blocks
+    sweep_ns: float
+
+
+class Balance:
+    """The plan in force for a table, and what speaks against it."""
+
+    def __init__(self, n_slots: int) -> None:
+        self.plan = Plan()
+        self.changes = 0
+        self.spent_ns = 0.0  # on carrying intervals in, since the last look
+        self.n_updates = 0  # of followed context values, since the last look
+        self.n_messages = 0  # since the last look
+        self.selectivity: Costs = np.ones(n_slots)  # of each slot when it is followed
+        self._revision_ns = 1500.0  # of one update, lately
+        self._candidates = 0.0  # a message would find, and blocks it would open, with no slot loose
+        self._blocks = 0.0
+        self._regret_ns = 0.0
+
+    @property
+    def swept(self) -> bool:
+        """Whether the rows are in no index."""
+        return self.plan.swept
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to look at the costs again."""
+        return self.n_messages >= WEIGH_EVERY or self.spent_ns > CHANGE_NS
+
+    def exceeds(self, price_ns: float) -> bool:
+        """Whether updates alone, without a message, have cost more than not following them."""
+        return not self.swept and self.spent_ns > max(price_ns, CHANGE_NS)
+
+    def learn_selectivity(self, measured: Costs) -> None:
+        """Take over what an index has measured; it cannot say of loose slots."""
+        for slot in range(len(measured)):
+            if slot not in self.plan.loose:
+                self.selectivity[slot] = measured[slot]
+
+    def better_plan(self, seen: Observed, build_ns: float) -> Plan | None:
+        """Look back at the messages since the last look; a plan that it has come to pay to take."""
+        n, self.n_messages = max(self.n_messages, 1), 0
+        if self.n_updates and not self.swept:
+            self._revision_ns += 0.3 * (self.spent_ns / self.n_updates - self._revision_ns)
+        self.spent_ns, self.n_updates = 0.0, 0
+        if not self.swept:
+            share, zoned_share = self._shares(self.plan.loose, seen.zoned)
+            self._candidates, self._blocks = seen.candidates * share, seen.opened * zoned_share
+        now = seen.sweep_ns if self.swept else self._cost(self.plan.loose, seen)
+        best, cost = self._best_loose(seen)
+        if seen.sweep_ns < cost:
+            best, cost = Plan(swept=True), seen.sweep_ns
+        if best == self.plan or cost > CLEARLY * now:
+            self._regret_ns *= 0.5
+            return None
+        self._regret_ns += (now - cost) * n
+        price = build_ns / 2 if best.swept else build_ns
+        return best if self._regret_ns > max(price, CHANGE_NS) else None
+
+    def change(self, plan: Plan) -> None:
+        """A plan is in force from now on."""
+        self.changes += plan != self.plan
+        self.plan = plan
+        self._regret_ns = self.spent_ns = 0.0
+        self.n_messages = self.n_updates = 0
+
+    def _best_loose(self, seen: Observed) -> tuple[Plan, float]:
+        """Let slots loose one by one, the one that saves most first, as long as it pays."""
+        loose: frozenset[int] = frozenset()
+        cost = self._cost(loose, seen)
+        slots = np.flatnonzero(seen.updates).tolist()
+        while True:
+            tries = [(self._cost(loose | {s}, seen), s) for s in slots if s not in loose]
+            least, slot = min(tries, default=(np.inf, 0))
+            if least >= cost:
+                return Plan(False, loose), cost
+            loose, cost = loose | {slot}, least
+
+    def _cost(self, loose: frozenset[int], seen: Observed) -> float:
+        """Nanoseconds a message, in an index with some slots loose."""
+        followed = [float(n) for slot, n in enumerate(seen.updates) if slot not in loose]
+        share, zoned_share = self._shares(loose, seen.zoned)
+        tests = self._candidates / share if loose else 0.0
+        blocks = self._blocks / zoned_share
+        return sum(followed) * self._revision_ns + blocks * BLOCK_NS + tests * TEST_NS
+
+    def _shares(self, loose: frozenset[int], zoned: NDArray[np.bool_]) -> tuple[float, float]:
+        """What some slots, and those of them that have zones, would let through if followed."""
+        share = zoned_share = 1.0
+        for slot in loose:
+            share *= float(self.selectivity[slot])
+            zoned_share *= float(self.selectivity[slot]) if zoned[slot] else 1.0
+        return share, zoned_share
