@@ -23,7 +23,7 @@ WEIGH_EVERY = 16
 """Messages between two looks at the costs (sooner where updates cost much)."""
 BLOCK_NS = 60.0
 """What opening a block costs."""
-TEST_NS = 250.0
+TEST_NS = 700.0
 """What testing a row that is found out of order costs."""
 CLEARLY = 0.9
 """A change must bring the cost below this share of what it is now."""
@@ -55,7 +55,8 @@ class Balance:
         self.plan = Plan()
         self.changes = 0
         self.spent_ns = 0.0  # on carrying intervals in, since the last look
-        self.n_updates = 0  # of followed context values, since the last look
+        self._n_followed = 0  # updates of followed context values, since the last look
+        self._updates: dict[int, int] = {}  # of context slots, since the last look
         self.n_messages = 0  # since the last look
         self.selectivity: Costs = np.ones(n_slots)  # of each slot when it is followed
         self._revision_ns = 1500.0  # of one update, lately
@@ -73,6 +74,17 @@ class Balance:
         """Whether to look at the costs again."""
         return self.n_messages >= WEIGH_EVERY or self.spent_ns > CHANGE_NS
 
+    def count(self, context_slot: int, n: int, followed: bool) -> None:
+        """Some values of a context slot were updated."""
+        self._updates[context_slot] = self._updates.get(context_slot, 0) + n
+        if followed:
+            self._n_followed += n
+
+    def rates(self, bounds: list[list[int]]) -> Costs:
+        """Updates a message since the last look, of the context slots that bound each slot."""
+        n = max(self.n_messages, 1)
+        return np.array([sum(self._updates.get(s, 0) for s in slots) / n for slots in bounds])
+
     def exceeds(self, price_ns: float) -> bool:
         """Whether updates alone, without a message, have cost more than not following them."""
         return not self.swept and self.spent_ns > max(price_ns, CHANGE_NS)
@@ -85,10 +97,10 @@ class Balance:
 
     def better_plan(self, seen: Observed, build_ns: float) -> Plan | None:
         """Look back at the messages since the last look; a plan that it has come to pay to take."""
-        n, self.n_messages = max(self.n_messages, 1), 0
-        if self.n_updates and not self.swept:
-            self._revision_ns += 0.3 * (self.spent_ns / self.n_updates - self._revision_ns)
-        self.spent_ns, self.n_updates = 0.0, 0
+        n = max(self.n_messages, 1)
+        if self._n_followed and not self.swept:
+            self._revision_ns += 0.3 * (self.spent_ns / self._n_followed - self._revision_ns)
+        self.forget()
         if not self.swept:
             share, zoned_share = self._shares(self.plan.loose, seen.zoned)
             self._candidates, self._blocks = seen.candidates * share, seen.opened * zoned_share
@@ -107,8 +119,13 @@ class Balance:
         """A plan is in force from now on."""
         self.changes += plan != self.plan
         self.plan = plan
-        self._regret_ns = self.spent_ns = 0.0
-        self.n_messages = self.n_updates = 0
+        self._regret_ns = 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Start a new look: what was counted before says nothing about what is to come."""
+        self.spent_ns, self.n_messages, self._n_followed = 0.0, 0, 0
+        self._updates.clear()
 
     def _best_loose(self, seen: Observed) -> tuple[Plan, float]:
         """Let slots loose one by one, the one that saves most first, as long as it pays."""

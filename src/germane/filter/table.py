@@ -95,6 +95,8 @@ class Table:
         measured = getattr(self.index, "selectivity", None)
         if measured is not None:
             self.balance.learn_selectivity(measured)
+        if self.builds == 1:
+            self.balance.forget()
 
     def observe(self, message: NDArray[np.float64]) -> None:
         """Remember a message for estimating selectivities."""

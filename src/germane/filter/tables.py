@@ -245,10 +245,9 @@ class Tables:
         self.recent_updates[slot] += n
         self.recent_total += n
         self._fresh_updates += n
-        if self.contexts.watched[slot]:
-            for table in self.tables:
-                if slot in table.context_slots:
-                    table.balance.n_updates += n
+        for table in self.tables:
+            if slot in table.context_slots:
+                table.balance.count(slot, n, bool(self.contexts.watched[slot]))
 
     def disturb(self, contexts: Rows, slot: int) -> None:
         """Carry changed context values into what was derived from them."""
@@ -338,13 +337,19 @@ class Tables:
         if len(expelled):
             self._leave(table, expelled)
 
-    def _tell_rates(self, table: Table, rates: NDArray[np.float64]) -> None:
+    def _tell_rates(self, table: Table) -> None:
         """Tell an index, now and then, how often its entries are updated per message, by slot."""
         told_at, told_total = self._rates_at.get(table.number, (-RATES_EVERY, 0.0))
-        if self.n_messages >= told_at + RATES_EVERY or self.recent_total >= 2.0 * told_total:
-            self._rates_at[table.number] = (self.n_messages, self.recent_total)
-            assert table.index is not None
-            table.index.expect(rates / max(len(self.contexts), 1))
+        if self.n_messages < told_at + RATES_EVERY and self.recent_total < 2.0 * told_total:
+            return
+        self._rates_at[table.number] = (self.n_messages, self.recent_total)
+        per_message = self.recent_updates / max(self.recent_messages, 1.0)
+        rates = np.zeros(len(table.attributes))
+        for slot, attribute in enumerate(table.attributes.tolist()):
+            bounds = [s for s in self._reads.get(attribute, ()) if s < len(per_message)]
+            rates[slot] = per_message[bounds].max(initial=0.0)
+        assert table.index is not None
+        table.index.expect(rates / max(len(self.contexts), 1))
 
     @property
     def _reads(self) -> dict[int, list[int]]:
@@ -451,21 +456,12 @@ class Tables:
             balance.n_messages += 1
             if not balance.is_due:
                 continue
-            rates = self._rates(table)
             if not balance.swept:
-                self._tell_rates(table, rates)
-            plan = table.better_plan(rates, n_rows * self.sweep_ns)
+                self._tell_rates(table)
+            bounds = [self._reads.get(attribute, []) for attribute in table.attributes.tolist()]
+            plan = table.better_plan(balance.rates(bounds), n_rows * self.sweep_ns)
             if plan is not None:
                 self._adopt(table, plan)
-
-    def _rates(self, table: Table) -> NDArray[np.float64]:
-        """How often, lately, the context values that bound a slot were updated per message."""
-        self._fade()
-        rates = np.zeros(len(table.attributes))
-        for slot, attribute in enumerate(table.attributes.tolist()):
-            bounds = [s for s in self._reads.get(attribute, ()) if s < len(self.recent_updates)]
-            rates[slot] = self.recent_updates[bounds].sum()
-        return rates / max(self.recent_messages, 1.0)
 
     def _adopt(self, table: Table, plan: Plan) -> None:
         """Change over to a plan."""

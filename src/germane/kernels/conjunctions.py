@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.lanes import LANES
+from germane.kernels.lanes import LANES, prefetch
 
 LOW_CONTEXT, HIGH_CONTEXT, LOW_OPEN, HIGH_OPEN, ONLY_NULL = 1, 2, 4, 8, 16
 
@@ -54,6 +54,8 @@ PASSED, RESIDUAL, MISSING, ASLEEP = -1, -2, -3, -4
 FREE = -2
 """A free row of shape s, whose place the next row of that shape takes, has the shape FREE - s."""
 STACK = 512
+AHEAD = 16
+"""Candidates whose memory is asked for at once."""
 EARTH_M = 6371008.8
 UNSEEN = 2.0
 
@@ -356,6 +358,32 @@ def test(
     return PASSED
 
 
+@inlined
+def ask_for_row(row: Any, rows: Any, owner: Any) -> None:
+    """Ask for what says where a row's bounds stand, ahead of ``ask_for_bounds``."""
+    prefetch(rows, row)
+    prefetch(owner, row)
+
+
+@inlined
+def ask_for_bounds(
+    row: Any, rows: Any, owner: Any, shapes: Any, forms: Any, pool: Any, values: Any
+) -> None:
+    """Ask for a row's bounds ahead of its test: many rows then wait for memory at once."""
+    shape = rows[row].shape
+    first = shapes[shape].first
+    context = owner[row]
+    for form in range(first, shapes[shape].last):
+        prefetch(pool, rows[row].at + (form - first) * rows[row].step)
+        if forms[form].flags & LOW_CONTEXT:
+            prefetch(values, forms[form].low_context * values.shape[1] + context)
+        if forms[form].flags & HIGH_CONTEXT and (
+            forms[form].high_context != forms[form].low_context
+            or not forms[form].flags & LOW_CONTEXT
+        ):
+            prefetch(values, forms[form].high_context * values.shape[1] + context)
+
+
 @kernel
 def postfilter(
     out: Any,
@@ -385,6 +413,12 @@ def postfilter(
     n_failed = 0
     n_waiting = 0
     for i in range(begin, end):
+        if (i - begin) % AHEAD == 0:
+            stop = min(i + AHEAD, end)
+            for k in range(i, stop):
+                ask_for_row(out[k], rows, owner)
+            for k in range(i, stop):
+                ask_for_bounds(out[k], rows, owner, shapes, forms, pool, values)
         row = out[i]
         reason = test(
             row,

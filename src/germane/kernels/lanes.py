@@ -52,6 +52,28 @@ def within(typing_context: Any, codes: Any, offset: Any, low: Any, high: Any) ->
 
 
 @intrinsic
+def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Ask for the memory at ``array.flat[offset]`` ahead of its use; changes nothing."""
+    signature = types.void(array, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        to_bytes = ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(data, [args[1]]), to_bytes)
+        number = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [to_bytes, number, number, number]),
+            "llvm.prefetch.p0",
+        )
+        to_read, keep, data_cache = (ir.Constant(number, n) for n in (0, 3, 1))
+        builder.call(function, [place, to_read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
     """Position of the lowest set bit; undefined for zero."""
 

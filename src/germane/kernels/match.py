@@ -12,7 +12,16 @@ import numpy as np
 from germane.kernels.blocks import ONE, OPENED, PAIR, ZERO, probe
 from germane.kernels.codes import encode
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.conjunctions import MISSING, PASSED, follows_context, holds, test
+from germane.kernels.conjunctions import (
+    AHEAD,
+    MISSING,
+    PASSED,
+    ask_for_bounds,
+    ask_for_row,
+    follows_context,
+    holds,
+    test,
+)
 from germane.kernels.lanes import LANES
 
 
@@ -75,6 +84,12 @@ def match_message(
     n_failed = 0
     n_waiting = 0
     for i in range(begin, out.shape[0]):
+        if (i - begin) % AHEAD == 0:
+            stop = min(i + AHEAD, out.shape[0])
+            for k in range(i, stop):
+                ask_for_row(tenants[out[k]], rows, owner)
+            for k in range(i, stop):
+                ask_for_bounds(tenants[out[k]], rows, owner, shapes, forms, pool, values)
         place = out[i]
         row = tenants[place]
         if heads[place // LANES].exact & (ONE << np.uint64(place % LANES)) != ZERO:
