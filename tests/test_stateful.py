@@ -78,8 +78,8 @@ def small_tables(request, monkeypatch):
     changes = "agile-auto" in name or "auto-fixed" in name
     loosens = "agile-fixed" in name or "auto-always" in name
     monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0 if changes or loosens else 1e18)
-    if changes or loosens:
-        monkeypatch.setattr("germane.filter.balance.WEIGH_EVERY", 1)
+    monkeypatch.setattr("germane.filter.balance.WEIGH_EVERY", 1)
+    monkeypatch.setattr("germane.filter.tables.RATES_EVERY", 1)
     if loosens:
         monkeypatch.setattr("germane.filter.balance.TEST_NS", 1.0)
         monkeypatch.setattr("germane.filter.balance.BLOCK_NS", 0.0)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 CHANGE_NS = 2e6
 """The least price of changing over."""
-WEIGH_EVERY = 16
+WEIGH_EVERY = 64
 """Messages between two looks at the costs (sooner where updates cost much)."""
 BLOCK_NS = 60.0
 """What opening a block costs."""
@@ -69,10 +69,11 @@ class Balance:
         """Whether the rows are in no index."""
         return self.plan.swept
 
-    @property
-    def is_due(self) -> bool:
-        """Whether to look at the costs again."""
-        return self.n_messages >= WEIGH_EVERY or self.spent_ns > CHANGE_NS
+    def is_due(self, build_ns: float) -> bool:
+        """Whether to look at the costs again: a look is not free either."""
+        if self.n_messages >= WEIGH_EVERY:
+            return True
+        return self.spent_ns > max(build_ns / 16, CHANGE_NS)
 
     def count(self, context_slot: int, n: int, followed: bool) -> None:
         """Some values of a context slot were updated."""

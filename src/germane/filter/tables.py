@@ -454,7 +454,7 @@ class Tables:
             if not n_rows or not table.context_slots:
                 continue
             balance.n_messages += 1
-            if not balance.is_due:
+            if not balance.is_due(table.build_ns):
                 continue
             if not balance.swept:
                 self._tell_rates(table)

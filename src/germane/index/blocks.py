@@ -71,7 +71,7 @@ class BlockIndex(RowIndex):
         entries = np.ascontiguousarray(entries[:, self._order])
         self._reserve_rows(int(rows.max(initial=0)) + 1)
         self._places[:] = -1
-        self._allocate(n_blocks + max(2, n_blocks // 16), n_zoned)
+        self._allocate(n_blocks + max(3, n_blocks // 64), n_zoned)
         self._blocks.size[0] = n_blocks
         order = np.empty(len(rows), np.int64)
         pack(entries, n_zoned, self._spans, order)
@@ -179,7 +179,7 @@ class BlockIndex(RowIndex):
         """Room for more blocks."""
         old = self._blocks
         n_blocks, n_zoned = int(old.size[0]), int(old.size[2])
-        self._allocate(n_blocks + max(8, n_blocks // 4), n_zoned)
+        self._allocate(n_blocks + max(8, n_blocks // 8), n_zoned)
         new = self._blocks
         for source, target in zip(old, new, strict=True):
             if source is not target:

@@ -16,7 +16,7 @@ from germane.kernels.lanes import LANES
 from germane.kernels.sweep import find_runs
 
 Array = NDArray[Any]
-MAX_EXTENT = 1 << 13
+MAX_EXTENT = 1 << 12
 
 
 class Form(NamedTuple):
@@ -97,7 +97,7 @@ class Conjunctions:
         return self._profile
 
     @property
-    def awake(self) -> NDArray[np.int32]:
+    def awake(self) -> NDArray[np.int8]:
         """Row -> whether its context-only predicates hold."""
         return self._rows["awake"]
 

@@ -67,7 +67,7 @@ ROW = np.dtype(
         ("step", np.int32),
         ("next", np.int32),  # next row of the same context, or -1
         ("sibling", np.int32),  # next row of the same profile, or -1
-        ("awake", np.int32),
+        ("awake", np.int8),
     ]
 )
 SHAPE = np.dtype(
