@@ -8,6 +8,7 @@ figures are medians over rounds, ratios are medians of the ratios within a round
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -73,13 +74,16 @@ def calibrate(contestant: Contestant, turn_s: float) -> None:
 
 
 def compete(contestants: list[Contestant], n_rounds: int, turn_s: float) -> None:
-    """Fill in `seconds` of every contestant: one turn in each round."""
+    """Fill in `seconds` of every contestant: one turn in each round, in an order drawn anew.
+
+    In a fixed order everybody would always follow the same rival and find its caches.
+    """
+    draw = random.Random(1)
     with quiet():
         for contestant in contestants:
             calibrate(contestant, turn_s)
-        for turn in range(n_rounds):
-            shift = turn % len(contestants)
-            for contestant in contestants[shift:] + contestants[:shift]:
+        for _ in range(n_rounds):
+            for contestant in draw.sample(contestants, len(contestants)):
                 contestant.seconds.append(timed(contestant.work, contestant.units))
 
 

@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--profiles", type=int, default=500_000)
     parser.add_argument("--messages", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--turn", type=float, default=0.5, help="seconds a turn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--peers", nargs="*", default=["scan", "NumPy", "rtree", "DuckDB"])
