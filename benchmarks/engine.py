@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 import germane
 
+from .streams import Points
 from .workloads import ATTRIBUTES, Contextual, Ranges, Step, Update
 
 BATCH_ROWS = 100_000
@@ -31,8 +32,8 @@ def options(index: str, policy: Any = None, structure: str | None = None) -> dic
     return chosen
 
 
-def static_filter(work: Ranges, **chosen: Any) -> Any:
-    """A filter with the profiles of RQ; a profile's id is its row."""
+def static_filter(work: Ranges | Points, **chosen: Any) -> Any:
+    """A filter with the profiles of RQ or PQ; a profile's id is its row."""
     f = germane.Filter(**chosen)
     for start in range(0, work.n_profiles, BATCH_ROWS):
         stop = min(start + BATCH_ROWS, work.n_profiles)
@@ -54,9 +55,9 @@ def contextual_filter(work: Contextual, **chosen: Any) -> Any:
     return f
 
 
-def arrange(f: Any, messages: np.ndarray) -> np.ndarray:
+def arrange(f: Any, messages: np.ndarray, names: Sequence[str] = ATTRIBUTES) -> np.ndarray:
     """Message vectors in the order of `f.attributes`, which is the order of first use."""
-    columns = [ATTRIBUTES.index(name) for name in f.attributes]
+    columns = [names.index(name) for name in f.attributes]
     return np.ascontiguousarray(messages[..., columns])
 
 

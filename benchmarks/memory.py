@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,16 +142,36 @@ CHILDREN = {
 }
 
 
-def spawn(task: str, chosen: Any, path: Path) -> dict[str, Any]:
+def asked(
+    parser: argparse.ArgumentParser,
+    children: dict[str, Callable[[Any], dict[str, Any]]],
+    arguments: list[str] | None,
+) -> Any:
+    """The parsed arguments, or None where this process is a child and has now answered."""
+    parser.add_argument("--child", choices=sorted(children), help=argparse.SUPPRESS)
+    parser.add_argument("--path", help=argparse.SUPPRESS)
+    chosen = parser.parse_args(arguments)
+    if chosen.child:
+        print(json.dumps(children[chosen.child](chosen)))
+        return None
+    return chosen
+
+
+def spawn(task: str, chosen: Any, path: Path, module: str = "memory") -> dict[str, Any]:
     """Run one child in a fresh process; its last line of output is its answer."""
-    command = [sys.executable, "-m", "benchmarks.memory", "--child", task, "--path", str(path)]
-    for name in ("workload", "profiles", "seed", "index"):
-        command += [f"--{name}", str(getattr(chosen, name))]
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--child", task, "--path", str(path)]
+    for name, value in parameters_of(chosen).items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{task} failed:\n{done.stderr}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+def parameters_of(chosen: Any) -> dict[str, Any]:
+    """What a run was asked for, without what it tells its children."""
+    return {name: value for name, value in vars(chosen).items() if name not in ("child", "path")}
 
 
 def size_of(path: Path) -> int:
@@ -166,11 +187,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workload", choices=["rq", "table2"], default="rq")
     parser.add_argument("--index", default="agile")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--child", choices=sorted(CHILDREN), help=argparse.SUPPRESS)
-    parser.add_argument("--path", help=argparse.SUPPRESS)
-    chosen = parser.parse_args(arguments)
-    if chosen.child:
-        print(json.dumps(CHILDREN[chosen.child](chosen)))
+    chosen = asked(parser, CHILDREN, arguments)
+    if chosen is None:
         return 0
 
     with tempfile.TemporaryDirectory(prefix="germane-bench-") as folder:
@@ -214,8 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         "starts": starts,
         "bars": [bar.as_dict() for bar in bars],
     }
-    parameters = {k: v for k, v in vars(chosen).items() if k not in ("child", "path")}
-    path = record.write("memory", parameters, observed)
+    path = record.write("memory", parameters_of(chosen), observed)
     console.print(f"record: {os.path.relpath(path)}")
     return 0
 

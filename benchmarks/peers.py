@@ -244,6 +244,28 @@ class RTree(Peer):
         self._tree.close()
 
 
+def bound_columns(work: Ranges, order: np.ndarray) -> dict[str, np.ndarray]:
+    """Profiles as the columns of a table: `row`, `l0`, `h0`, …, the best attribute first."""
+    columns = {"row": np.arange(work.n_profiles, dtype=np.int64)}
+    for a, column in enumerate(order):
+        columns[f"l{a}"] = work.lows[column]
+        columns[f"h{a}"] = work.highs[column]
+    return columns
+
+
+def message_columns(messages: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
+    """Messages as the columns of a table: `message`, `v0`, …, the best attribute first."""
+    columns = {"message": np.arange(len(messages))}
+    for a, column in enumerate(order):
+        columns[f"v{a}"] = np.ascontiguousarray(messages[:, column])
+    return columns
+
+
+def bin_of(values: np.ndarray, n_bins: int) -> np.ndarray:
+    """Which of so many equal parts of the domain a value lies in."""
+    return np.minimum(values // (DOMAIN / n_bins), n_bins - 1).astype(np.int64)
+
+
 class DuckDB(Peer):
     """DuckDB: profiles exploded into bins of the best attribute, sorted by bin, and an equi-join.
 
@@ -260,44 +282,39 @@ class DuckDB(Peer):
         import pyarrow as pa
 
         self._db = duckdb.connect(config={"threads": 1})
-        columns = {"row": np.arange(work.n_profiles, dtype=np.int64)}
-        for a, column in enumerate(self._order):
-            columns[f"l{a}"] = work.lows[column]
-            columns[f"h{a}"] = work.highs[column]
-        profiles = pa.table(columns)
-        width = self._width = DOMAIN / self.n_bins
-        self._db.register("profiles", profiles)
+        self._db.register("profiles", pa.table(bound_columns(work, self._order)))
+        self._store()
+        self._db.unregister("profiles")
+        self._join = self._source + " AND ".join(
+            f"l{a} <= v{a} AND h{a} >= v{a}" for a in range(N_ATTRIBUTES)
+        )
+
+    def _store(self) -> None:
+        """Make a table of the registered profiles, and say how messages are joined with it."""
+        width = DOMAIN / self.n_bins
         self._db.execute(
             f"CREATE TABLE binned AS SELECT bin, profiles.* FROM profiles, "
             f"range(0, {self.n_bins}) AS bins(bin) WHERE bin >= floor(l0 / {width}) "
             f"AND bin <= floor(h0 / {width}) ORDER BY bin, l0"
         )
-        self._db.unregister("profiles")
         tests = [f"l{a} <= ${a + 2} AND h{a} >= ${a + 2}" for a in range(N_ATTRIBUTES)]
         self._db.execute(
             "PREPARE probe AS SELECT row FROM binned WHERE bin = $1 AND " + " AND ".join(tests)
         )
-        tests = [f"l{a} <= v{a} AND h{a} >= v{a}" for a in range(N_ATTRIBUTES)]
-        self._join = (
-            "SELECT m.message, b.row FROM messages m JOIN binned b ON m.bin = b.bin AND "
-            + " AND ".join(tests)
-        )
-
-    def _bin(self, values: np.ndarray) -> np.ndarray:
-        return np.minimum(values // self._width, self.n_bins - 1).astype(np.int64)
+        self._source = "SELECT message, row FROM messages m JOIN binned b ON m.bin = b.bin AND "
 
     def find(self, message: np.ndarray) -> np.ndarray:
         message = message[self._order]
         values = ", ".join(f"{value!r}::DOUBLE" for value in message.tolist())
-        found = self._db.execute(f"EXECUTE probe({self._bin(message[:1])[0]}, {values})")
+        bin_ = bin_of(message[:1], self.n_bins)[0]
+        found = self._db.execute(f"EXECUTE probe({bin_}, {values})")
         return np.asarray(found.fetchnumpy()["row"])
 
     def find_batch(self, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         import pyarrow as pa
 
-        ordered = messages[:, self._order]
-        columns = {"message": np.arange(len(messages)), "bin": self._bin(ordered[:, 0])}
-        columns |= {f"v{a}": np.ascontiguousarray(ordered[:, a]) for a in range(N_ATTRIBUTES)}
+        columns = message_columns(messages, self._order)
+        columns["bin"] = bin_of(columns["v0"], self.n_bins)
         self._db.register("messages", pa.table(columns))
         found = self._db.execute(self._join).fetchnumpy()
         self._db.unregister("messages")

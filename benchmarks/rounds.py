@@ -1,8 +1,9 @@
 """Rounds: rivals take turns inside one run, so that noise of the machine hits all alike.
 
 A contestant is a function that does `n` units of work and is timed as a whole. `compete` finds
-how many units fill a turn, then lets everybody have a turn in every round, in rotating order;
-figures are medians over rounds, ratios are medians of the ratios within a round.
+how many units fill a turn, unless that is given, then lets everybody have a turn in every round,
+in an order drawn anew; figures are medians over rounds, ratios are medians of the ratios within a
+round.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Contestant:
     name: str
     work: Work
     max_units: int = 1 << 30
-    units: int = 0
+    units: int = 0  # of a turn; 0 is to be found out
     seconds: list[float] = field(default_factory=list)
 
     def rate(self) -> float:
@@ -81,7 +82,8 @@ def compete(contestants: list[Contestant], n_rounds: int, turn_s: float) -> None
     draw = random.Random(1)
     with quiet():
         for contestant in contestants:
-            calibrate(contestant, turn_s)
+            if not contestant.units:
+                calibrate(contestant, turn_s)
         for _ in range(n_rounds):
             for contestant in draw.sample(contestants, len(contestants)):
                 contestant.seconds.append(timed(contestant.work, contestant.units))

@@ -1,10 +1,10 @@
 """The oracle: the semantics page as slow, obvious code.
 
-In: conditions as text, contexts and messages as dicts. Out: the sorted ids of the profiles whose
-condition is TRUE. Nothing is normalised, indexed, folded or reordered: a condition is parsed to a
-tree, and the tree is evaluated as written, in three-valued logic (True, False, None), once per
-profile and message. It shares no line with the engine, so that the two can only agree by both
-being right.
+In: conditions as text, contexts and messages as dicts, or all of them as one sequence of events.
+Out: the sorted ids of the profiles whose condition is TRUE. Nothing is normalised, indexed,
+folded or reordered: a condition is parsed to a tree, and the tree is evaluated as written, in
+three-valued logic (True, False, None), once per profile and message. It shares no line with the
+engine, so that the two can only agree by both being right.
 
 Inside, a number is a float that is never NaN, a timestamp is an int of microseconds since 1970
 UTC, a location is a pair (latitude, longitude), and NULL is None.
@@ -16,7 +16,7 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -24,10 +24,19 @@ EARTH_RADIUS_M = 6371008.8
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE".split())
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+FIELDS = ("seq", "kind", "id", "removed", "context", "condition")  # the rest are attributes
 
 
 class NaiveError(ValueError):
     """A condition, a value or a call that the semantics refuse."""
+
+
+class Malformed(NaiveError):
+    """An event that goes to the dead letters; `reason` says in a word or two what is wrong."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 # ---------------------------------------------------------------------------------- parsing
@@ -472,6 +481,7 @@ class NaiveFilter:
         self._types = Types(schema)
         self._profiles: dict[str, tuple[tuple, str | None]] = {}
         self._contexts: dict[str, dict] = {}
+        self._last_seq: int | None = None
 
     def subscribe(self, id: str, condition: str, context: str | None = None) -> None:
         if id in self._profiles:
@@ -510,6 +520,70 @@ class NaiveFilter:
             for branch in [tree, *predicates(tree)]
         ]
 
+    def process(self, events: list) -> tuple[list[tuple], list[tuple[int, str]]]:
+        """One event after the other: deliveries as (seq, message id, profile id), in order, and
+        the malformed events as (position, reason). A malformed event changes nothing."""
+        deliveries, rejected = [], []
+        for position, event in enumerate(events):
+            try:
+                deliveries += self._play(event)
+            except Malformed as error:
+                rejected.append((position, error.reason))
+        return deliveries, rejected
+
+    def _play(self, event: dict) -> list[tuple]:
+        """The deliveries of one event. A seq is used up even if the rest of its event is bad."""
+        if not isinstance(event, dict):
+            raise Malformed("no event")
+        seq, id = event.get("seq"), event.get("id")
+        if not is_seq(seq):
+            raise Malformed("seq")
+        if self._last_seq is not None and seq <= self._last_seq:
+            return []
+        self._last_seq = seq
+        if event.get("kind") not in ("message", "update", "subscribe", "unsubscribe"):
+            raise Malformed("kind")
+        if id is None:
+            raise Malformed("id")
+        if event["kind"] == "message":
+            return [(seq, id, profile) for profile in self._play_message(event)]
+        if event["kind"] == "update":
+            self._play_update(event)
+        elif event["kind"] == "subscribe":
+            self._play_subscribe(event)
+        elif id not in self._profiles:
+            raise Malformed("unknown profile")
+        else:
+            self.unsubscribe(id)
+        return []
+
+    def _play_message(self, event: dict) -> list[str]:
+        try:
+            return self.match(attributes(event))
+        except ValueError as error:
+            raise Malformed("value") from error
+
+    def _play_update(self, event: dict) -> None:
+        """NULL, and so NaN, leaves an attribute as it is: only `removed` removes."""
+        try:
+            inner = self._read(attributes(event))
+        except ValueError as error:
+            raise Malformed("value") from error
+        context = self._contexts.setdefault(event["id"], {})
+        context.update({name: value for name, value in inner.items() if value is not None})
+        for name in event.get("removed") or []:
+            context[name] = None
+
+    def _play_subscribe(self, event: dict) -> None:
+        if event["id"] in self._profiles:
+            raise Malformed("duplicate profile")
+        if not isinstance(event.get("condition"), str):
+            raise Malformed("condition")
+        try:
+            self.subscribe(event["id"], event["condition"], event.get("context"))
+        except ValueError as error:
+            raise Malformed("condition") from error
+
     def _truth(self, id: str, inner: dict) -> bool | None:
         tree, context = self._profiles[id]
         return evaluate(tree, inner, self._contexts.get(context, {}))
@@ -523,6 +597,14 @@ class NaiveFilter:
                 types.fix(name, type_)
         self._types = types
         return inner
+
+
+def is_seq(raw: object) -> bool:
+    return isinstance(raw, Integral) and not isinstance(raw, bool) and -(2**63) <= int(raw) < 2**63
+
+
+def attributes(event: dict) -> dict[str, object]:
+    return {name: value for name, value in event.items() if name not in FIELDS}
 
 
 def predicates(tree: tuple) -> list[tuple]:

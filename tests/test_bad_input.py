@@ -105,6 +105,12 @@ def refused(
     return error
 
 
+def first_error(matches: Any) -> None:
+    """Raise the error of a batch's first message: a batch itself goes on."""
+    assert matches.counts[0] == 0
+    raise matches.errors[0]
+
+
 def each(*cases: tuple[str, Callable[[Filter], Any], str, type]) -> Any:
     """Parametrise by (name, call, what the error names, its kind)."""
     return pytest.mark.parametrize(
@@ -118,7 +124,12 @@ def each(*cases: tuple[str, Callable[[Filter], Any], str, type]) -> Any:
 @each(
     ("match", lambda f: f.match({"n": 1, "prize": 2}), "'prize'", UnknownAttribute),
     ("match null", lambda f: f.match({"prize": None}), "'prize'", UnknownAttribute),
-    ("match_many", lambda f: f.match_many([{"prize": 2}]), "'prize'", UnknownAttribute),
+    (
+        "match_many",
+        lambda f: first_error(f.match_many([{"prize": 2}])),
+        "'prize'",
+        UnknownAttribute,
+    ),
     ("table", lambda f: f.match_many(pa.table({"prize": [2]})), "'prize'", UnknownAttribute),
     ("explain", lambda f: f.explain("p00", {"prize": 2}), "'prize'", UnknownAttribute),
     ("update", lambda f: f.update("new", {"n": 1, "prize": 2}), "'prize'", UnknownAttribute),
@@ -140,7 +151,7 @@ ODD_NAMES = [5, None, "", b"n", ("n",), 1.5, True]
 def test_names_that_are_none(closed, free, name):
     for f in (closed, free):
         refused(f, lambda f: f.match({"n": 1, name: 1}), repr(name))
-        refused(f, lambda f: f.match_many([{name: 1}]), repr(name))
+        refused(f, lambda f: first_error(f.match_many([{name: 1}])), repr(name))
         refused(f, lambda f: f.update("new", {"n": 1, name: 1}), repr(name))
         refused(f, lambda f: f.update("new", {name: None}), repr(name))
         refused(f, lambda f: f.update_many(["new"], name, [1]), repr(name))
@@ -224,7 +235,7 @@ def test_wrong_values(request, fixture, name, value):
     calls = [
         lambda f: f.match({name: value}),
         lambda f: f.match({**good, name: value}),
-        lambda f: f.match_many([{name: value}]),
+        lambda f: first_error(f.match_many([{name: value}])),
         lambda f: f.explain(profile, {name: value}),
         lambda f: f.update("c0", {name: value}),
         lambda f: f.update("new", {**good, name: value}),
@@ -347,13 +358,16 @@ def test_a_refused_condition_fixes_no_type(free):
     assert "q" in free.match({"fresh": 1})
 
 
-def test_a_refused_batch_of_messages(free):
-    """One bad message refuses the batch: nothing is counted, no type is fixed."""
-    batch = [{"n": 1, "fresh": 1}, {"n": 2}, {"n": "bad"}]
+def test_a_bad_message_in_a_batch(free):
+    """It becomes an error of its row, is not counted and fixes no type; the others are matched."""
+    batch = [{"n": 1}, {"n": "bad", "fresh": 1}, {"n": 2}]
     before = free.stats()["messages"]
-    with pytest.raises(TypeMismatch, match="'bad'"):
-        free.match_many(batch)
-    assert free.stats()["messages"] == before
+    matches = free.match_many(batch)
+    assert list(matches.errors) == [1]
+    assert isinstance(matches.errors[1], TypeMismatch)
+    assert "'bad'" in str(matches.errors[1])
+    assert free.stats()["messages"] == before + 2
+    assert matches.by_message() == [free.match(batch[0]), [], free.match(batch[2])]
     assert isinstance(free.match({"fresh": "text"}), list)
 
 
@@ -584,11 +598,11 @@ def test_a_refused_id_may_come_again_in_its_batch(free):
     ("match_many str", lambda f: f.match_many("n"), "", InvalidValue),
     ("match_many number", lambda f: f.match_many(5), "", InvalidValue),
     ("match_many bytes", lambda f: f.match_many(b"n"), "", InvalidValue),
-    ("match_many of None", lambda f: f.match_many([None]), "None", InvalidValue),
-    ("match_many of strings", lambda f: f.match_many(["n"]), "'n'", InvalidValue),
-    ("match_many of numbers", lambda f: f.match_many(pa.array([5])), "5", InvalidValue),
-    ("table of bytes", lambda f: f.match_many(pa.table({"n": [b"x"]})), "b'x'", GermaneError),
-    ("lists", lambda f: f.match_many(pa.table({"n": [[1, 2, 3]]})), "[1, 2, 3]", ValueError),
+    ("match_many of None", lambda f: first_error(f.match_many([None])), "None", InvalidValue),
+    ("match_many of strings", lambda f: first_error(f.match_many(["n"])), "'n'", InvalidValue),
+    ("match_many of numbers", lambda f: first_error(f.match_many(pa.array([5]))), "5", InvalidValue),
+    ("table of bytes", lambda f: first_error(f.match_many(pa.table({"n": [b"x"]}))), "b'x'", GermaneError),
+    ("lists", lambda f: first_error(f.match_many(pa.table({"n": [[1, 2, 3]]}))), "[1, 2, 3]", ValueError),
     ("explain None", lambda f: f.explain(0, None), "None", InvalidValue),
     ("explain str", lambda f: f.explain(0, "n"), "'n'", InvalidValue),
     ("explain list", lambda f: f.explain(0, [1]), "[1]", InvalidValue),
@@ -660,7 +674,7 @@ def test_types_that_are_not_supported_yet(type_):
     f.subscribe("p", "n < 5")
     for call in (
         lambda: f.match({"n": 1, "topic": "x"}),
-        lambda: f.match_many([{"topic": "x"}]),
+        lambda: first_error(f.match_many([{"topic": "x"}])),
         lambda: f.update("c", {"topic": "x"}),
         lambda: f.update_many(["c"], "topic", ["x"]),
         lambda: f.subscribe("q", "topic = 'x'"),

@@ -117,6 +117,95 @@ def test_rates_with_fractions_carry_over() -> None:
     assert sum(counts) == pytest.approx(150, abs=1)
 
 
+# Streams of Batching, Table 1 ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["RQ-Z", "RQ-G", "RQ-U"])
+def test_range_streams_match_about_as_often_as_the_papers(name: str) -> None:
+    from benchmarks import streams
+
+    work = streams.ranges(name, 20_000, seed=3)
+    found = [len(work.matches(message)) for message in work.messages(400, seed=5)]
+    assert np.mean(found) == pytest.approx(streams.SHARES[name] * 20_000, rel=0.25)
+    assert (work.messages(50, seed=5) == work.messages(50, seed=5)).all()
+
+
+def test_zipf_messages_take_few_values_on_four_attributes() -> None:
+    from benchmarks import streams
+
+    work = streams.ranges("RQ-Z", 100, seed=2)
+    messages = np.concatenate([work.messages(5_000, seed=s) for s in (1, 2)])
+    for column in work.order[:4]:
+        _, counts = np.unique(messages[:, column], return_counts=True)
+        assert len(counts) == 50
+        assert counts.max() / counts.sum() == pytest.approx(0.222, rel=0.1)  # 1 / (1 + 1/2 + …)
+    for column in work.order[4:]:
+        assert len(np.unique(messages[:, column])) == len(messages)
+
+
+def test_gaussian_messages_crowd_around_the_middle() -> None:
+    from benchmarks import streams
+
+    work = streams.ranges("RQ-G", 100, seed=2)
+    messages = work.messages(5_000)
+    for column, deviation in zip(work.order[:2], (250, 350), strict=True):
+        assert messages[:, column].mean() == pytest.approx(5_000, abs=20)
+        assert messages[:, column].std() == pytest.approx(deviation, rel=0.05)
+    assert messages[:, work.order[2]].std() == pytest.approx(10_000 / 12**0.5, rel=0.05)
+
+
+def test_point_profiles_share_two_attributes() -> None:
+    from benchmarks import streams
+
+    work = streams.pq(3_000, seed=4, n_values=5)
+    texts = work.conditions(0, 1_000) + work.conditions(1_000)
+    profiles = [dict(part.split(" = ") for part in text.split(" AND ")) for text in texts]
+    assert all(len(profile) == 4 for profile in profiles)
+    assert len(set.intersection(*(set(profile) for profile in profiles))) == 2
+    assert len(set.union(*(set(profile) for profile in profiles))) == 32
+    for row in (0, 999, 1_000, 2_999):
+        names = [work.attributes[column] for column in work.columns[:, row]]
+        assert profiles[row] == dict(zip(names, map(str, work.values[:, row]), strict=True))
+    found = [len(work.matches(message)) for message in work.messages(500)]
+    assert np.mean(found) == pytest.approx(3_000 / 5**4, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["RQ-Z", "PQ"])
+def test_streams_are_answered_as_defined(name: str) -> None:
+    from benchmarks import engine, streams
+
+    work = streams.pq(800, 6, n_values=4) if name == "PQ" else streams.ranges(name, 800, 6)
+    f = engine.static_filter(work, **engine.options("agile"))
+    messages = work.messages(40)
+    for vector, message in zip(engine.arrange(f, messages, work.attributes), messages, strict=True):
+        assert sorted(f.match_rows(vector)) == work.matches(message).tolist()
+
+
+def test_mixed_rows_say_what_the_steps_say() -> None:
+    pytest.importorskip("pyarrow")
+    from benchmarks.mixed import Replay
+
+    work = table2(300, seed=1)
+    replay = Replay(work, 40, seed=3)
+    values = work.centres.copy()
+    seqs: list[int] = []
+    messages = []
+    for part in (replay.take(7), replay.take(5)):
+        for event in part.to_arrow().to_pylist():
+            seqs.append(event["seq"])
+            set_here = {name: event[name] for name in ATTRIBUTES if event[name] is not None}
+            if event["kind"] == "message":
+                assert event["id"] == len(messages)
+                messages.append([set_here[name] for name in ATTRIBUTES])
+            else:
+                ((name, value),) = set_here.items()
+                values[ATTRIBUTES.index(name), event["id"]] = value
+    assert seqs == list(range(12 * 41))
+    assert (values == replay.events.values).all()
+    steps = Events(work, [(0, 40 * 10_000 / 300)], seed=3).take(12)
+    assert messages == [message.tolist() for _, message in steps]
+
+
 # Peers -------------------------------------------------------------------------------------------
 
 
@@ -139,13 +228,17 @@ def expected(work: workloads.Ranges, message: np.ndarray) -> np.ndarray:
         ("SortedNumpy", "numpy"),
         ("RTree", "rtree"),
         ("DuckDB", "duckdb"),
+        ("DuckDBRange", "duckdb"),
+        ("DuckDBBestFirst", "duckdb"),
+        ("PolarsBins", "polars"),
     ],
 )
 def test_peers_agree(name: str, module: str, static_work: workloads.Ranges) -> None:
     pytest.importorskip(module)
-    from benchmarks import peers
+    from benchmarks import joins, peers
 
-    peer = getattr(peers, name)(static_work)
+    kinds = {kind.__name__: kind for kind in (*peers.PEERS, *joins.JOINS)}
+    peer = kinds[name](static_work)
     messages = static_work.messages(60)
     # Bounds are closed: a message right on the bounds of a profile must find it.
     messages[0] = static_work.lows[:, 17]
@@ -317,6 +410,60 @@ def test_strategies_answer_table2_as_defined() -> None:
             assert sorted(rows) == work.matches(events.values, message).tolist()
 
 
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def recorded(results: Path, name: str) -> dict:
+    (path,) = results.glob(f"{name}-*.json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_batches_agree_with_each_other_and_with_joins(results: Path) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("polars")
+    from benchmarks import batches
+
+    words = "--profiles 1500 --workloads RQ-Z PQ --batch-sizes 1 40 --strategies minib/pix"
+    words += " --rounds 2 --turn 0.002 --warm-batches 2 --peer-batch 50 --peer-rounds 1"
+    assert batches.main(words.split()) == 0
+    seen = recorded(results, "batches")
+    assert [(cell["workload"], cell["batch"]) for cell in seen["cells"]] == [
+        ("RQ-Z", 1),
+        ("RQ-Z", 40),
+        ("PQ", 1),
+        ("PQ", 40),
+    ]
+    assert len(seen["peers"][0]["rates"]) == 5
+    assert len(seen["bars"]) == 4 + 2 + 3
+
+
+def test_interleaved_events_give_the_same_answers_every_way(results: Path) -> None:
+    from benchmarks import interleaved
+
+    words = "--profiles 1200 --messages 60 --updates 1800 --rounds 3 --part 7 --sample 5"
+    assert interleaved.main([*words.split(), "--warm-messages", "6"]) == 0
+    seen = recorded(results, "interleaved")
+    assert seen["compared_messages"] == 6 + 3 * 5
+    assert sum(chunk[0] for chunk in seen["chunks"]["process"]) == 60
+
+
+def test_a_batch_streams_out_in_chunks(tmp_path: Path) -> None:
+    from argparse import Namespace
+
+    from benchmarks import stream_memory
+
+    path = tmp_path / "saved.germane"
+    chosen = Namespace(profiles=2_000, messages=120_000, max_mib=1, seed=1, path=str(path))
+    stream_memory.child_build(chosen)
+    seen = stream_memory.child_stream(chosen)
+    assert seen["answers_agree"]
+    assert seen["chunks"] > 1
+    assert seen["largest_chunk_bytes"] <= 2**20
+
+
 @pytest.mark.slow
 def test_a_tiny_run_of_the_experiments(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -330,6 +477,169 @@ def test_a_tiny_run_of_the_experiments(tmp_path: Path) -> None:
     seen = load(tmp_path)
     assert not seen.disagreements()
     assert all(cell.n_messages > 0 for cell in seen.steady + seen.burst + seen.skiplist)
+    before = (tmp_path / "index.md").read_text(encoding="utf-8")
+    page(tmp_path, parameters=parameters)
+    assert (tmp_path / "index.md").read_text(encoding="utf-8") == before
+
+
+# The reproduction of Batching ---------------------------------------------------------------------
+
+
+def small_batching() -> dict:
+    """Parameters of Batching for a second or two."""
+    from benchmarks.batching.experiments import load_parameters
+
+    parameters = load_parameters()
+    parameters["messages"] = 600
+    parameters["budget"] |= dict.fromkeys(
+        ("cell_seconds", "least_seconds", "warm_up_seconds", "least_warm_up_seconds"), 0.002
+    )
+    parameters["budget"] |= {"rounds": 2, "warm_up_messages": 10, "least_warm_up_batches": 1}
+    parameters["budget"] |= {"warm_up_batches": 2, "stream_from": 150, "checked_messages": 50}
+    for experiment in parameters["experiments"]:
+        fewest = [75] if experiment["name"] == "sensitivity" else [1, 75, 150]
+        experiment["batch_sizes"] = dict.fromkeys(experiment["batch_sizes"], fewest)
+    return parameters
+
+
+def batching_lines(parameters: dict) -> dict[str, list[dict]]:
+    """A run as it might have been observed: batches of n are n ** 0.2 times as fast."""
+    from benchmarks.batching.contest import COUNTERS, STAGES, contestants
+
+    head = record.stamp({}) | {"scale": 0.01, "profiles": 5_000, "seed": 1}
+    head |= {"counters": dict.fromkeys(COUNTERS, 3), "stage_ns": dict.fromkeys(STAGES, 10**6)}
+    head |= {"answers_agree": True}
+    lines: dict[str, list[dict]] = {}
+    for experiment in parameters["experiments"]:
+        name = experiment["name"]
+        for stream, sizes in experiment["batch_sizes"].items():
+            for n in sizes:
+                for k, entry in enumerate(contestants(parameters["contestants"][name])):
+                    batched = entry.strategy != "unbatched/pix"
+                    seconds = n / 1_000 / (n**0.2 * (1 + k % 3) if batched else 1)
+                    line = {"stream": stream, "structure": experiment["structure"]}
+                    line |= {"contestant": entry.name, "strategy": entry.strategy}
+                    line |= {"grouping": entry.grouping, "batch_size": n, "call": n}
+                    line |= {"turns": [[n, 1, seconds]] * 2, "decided": {"minibatch": 2**k}}
+                    if batched and n > entry.up_to:
+                        line |= {"turns": [], "expected_batch_s": 99.0}
+                    lines.setdefault(name, []).append(head | line)
+    return lines
+
+
+def write_lines(out: Path, lines: dict[str, list[dict]]) -> None:
+    (out / "raw").mkdir()
+    for name, own in lines.items():
+        text = "".join(json.dumps(line) + "\n" for line in own)
+        (out / "raw" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def paper_speeds():
+    from benchmarks.batching.latency import Speeds
+    from benchmarks.batching.page import load_paper
+
+    paper = load_paper()
+    told = paper["speedups"]
+    rates = tuple(paper["unbatched"] * speedup for speedup in told["speedup"])
+    return paper, Speeds(tuple(told["batch_sizes"]), rates)
+
+
+def test_the_latency_model_gives_the_papers_table() -> None:
+    from benchmarks.batching.latency import within
+
+    paper, speeds = paper_speeds()
+    table = paper["table5"]
+    for latency_ms, speedup in zip(table["latencies_ms"], table["speedup"], strict=True):
+        allowed = within(speeds, latency_ms / 1e3)
+        assert allowed.speedup == pytest.approx(speedup, rel=0.05)
+        assert 2 * allowed.batch_size / speeds.rate(allowed.batch_size) <= latency_ms / 1e3
+    assert within(speeds, 1e-6).speedup == 1
+
+
+def test_the_burst_comes_close_to_the_papers_table() -> None:
+    from benchmarks.batching.latency import burst
+
+    paper, speeds = paper_speeds()
+    table = paper["table6"]
+    for kind, tolerance in (("unbatched", 0.05), ("batched", 0.35)):
+        for i, duration_ms in enumerate(table["bursts_ms"]):
+            batched = kind == "batched"
+            seen = burst(speeds, paper["burst_rate"], duration_ms / 1e3, batched)
+            assert seen.average_ms == pytest.approx(table[f"{kind}_avg"][i], rel=tolerance)
+            assert seen.most_ms == pytest.approx(table[f"{kind}_max"][i], rel=tolerance)
+
+
+@pytest.mark.parametrize("arrival_rate", [100, 449, 3_000])
+def test_a_burst_message_by_message(arrival_rate: float) -> None:
+    from benchmarks.batching.latency import burst
+
+    _, speeds = paper_speeds()
+    free, waited = 0.0, []
+    for i in range(round(arrival_rate * 0.5)):
+        arrived = i / arrival_rate
+        free = max(free, arrived) + 1 / 450
+        waited.append(1e3 * (free - arrived))
+    seen = burst(speeds, arrival_rate, 0.5, batched=False)
+    assert seen.average_ms == pytest.approx(np.mean(waited))
+    assert seen.most_ms == pytest.approx(max(waited))
+    if arrival_rate < 450:  # nobody ever waits, so there is nothing to batch
+        assert burst(speeds, arrival_rate, 0.5, batched=True).largest_batch == 1
+
+
+def test_every_claim_of_batching_has_a_check() -> None:
+    from benchmarks.batching.claims import CHECKS
+    from benchmarks.batching.experiments import HERE
+    from benchmarks.batching.page import load_paper
+    from benchmarks.reproduction import read_toml
+
+    assert set(load_paper()["claims"]) == set(CHECKS)
+    assert set(read_toml(HERE / "differences.toml")["claims"]) <= set(CHECKS)
+
+
+def test_the_page_of_batching_needs_only_raw_results(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.batching.experiments import load_parameters
+    from benchmarks.batching.page import page
+
+    parameters = load_parameters()
+    write_lines(tmp_path, batching_lines(parameters))
+    text = page(tmp_path).read_text(encoding="utf-8")
+    for wanted in ("Figures 6 and 7", "Figure 8", "Figure 9", *[f"Table {k}" for k in range(2, 7)]):
+        assert wanted in text
+    assert "were not observed" not in text.partition("## Figures 6 and 7")[0]
+    for name in ("figure6", "figure6_skiplist", "figure7", "figure8", "figure9"):
+        for ending in ("png", "svg"):
+            assert (tmp_path / f"{name}.{ending}").stat().st_size > 1_000
+
+
+def test_the_page_of_batching_without_skip_lists(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.batching.page import page
+
+    parameters = small_batching()
+    lines = batching_lines(parameters)["strategies"]
+    lines = [line for line in lines if line["structure"] == "blocks" and line["stream"] == "RQ-Z"]
+    lines[4]["answers_agree"] = False
+    write_lines(tmp_path, {"strategies": lines})
+    text = page(tmp_path, parameters=parameters).read_text(encoding="utf-8")
+    assert "answers of the strategies differed" in text
+    assert "Figure 8" not in text
+    assert "On the paper's own structures" not in text
+
+
+@pytest.mark.slow
+def test_a_tiny_run_of_batching(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.batching import page, run
+    from benchmarks.batching.observations import load
+
+    parameters = small_batching()
+    run(0.002, tmp_path, 1, None, parameters=parameters)
+    seen = load(tmp_path)
+    assert not seen.disagreements()
+    for cells in seen.cells.values():
+        assert all(cell.n_messages > 0 for cell in cells)
+        assert all(cell.line["compared_messages"] > 0 for cell in cells)
     before = (tmp_path / "index.md").read_text(encoding="utf-8")
     page(tmp_path, parameters=parameters)
     assert (tmp_path / "index.md").read_text(encoding="utf-8") == before

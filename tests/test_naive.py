@@ -282,3 +282,175 @@ def test_generated_sequences_are_accepted(data):
     for kind, *arguments in data.draw(generate.sequences(schema)):
         call = f.match if kind == "message" else getattr(f, kind)
         call(*arguments)
+
+
+# ------------------------------------------------------------------------------------ events
+
+SCHEMA = {"n": "number", "s": "string"}
+
+
+def message(seq, **values):
+    return {"seq": seq, "kind": "message", "id": f"m{seq}", **values}
+
+
+def update(seq, context="ann", removed=None, **values):
+    return {"seq": seq, "kind": "update", "id": context, "removed": removed, **values}
+
+
+def subscribe(seq, id, condition, context=None):
+    return {"seq": seq, "kind": "subscribe", "id": id, "condition": condition, "context": context}
+
+
+def unsubscribe(seq, id):
+    return {"seq": seq, "kind": "unsubscribe", "id": id}
+
+
+NEAR = subscribe(1, "near", "n BETWEEN context.n - 1 AND context.n + 1", "ann")
+
+
+def test_each_message_sees_the_state_before_it():
+    events = [
+        message(0, n=5),
+        NEAR,
+        message(2, n=5),  # ann has no n yet
+        update(3, n=4),
+        message(4, n=5),
+        update(5, n=50),
+        update(6, n=6, s="x"),
+        message(7, n=5),
+        subscribe(8, "all", "n IS NOT NULL"),
+        message(9, n=5),
+        update(10, removed=["n"]),
+        message(11, n=5),
+        unsubscribe(12, "all"),
+        subscribe(13, "all", "s = context.s", "ann"),
+        message(14, n=5, s="x"),
+        message(15, n=5),
+    ]
+    deliveries = [
+        (4, "m4", "near"),
+        (7, "m7", "near"),
+        (9, "m9", "all"),
+        (9, "m9", "near"),
+        (11, "m11", "all"),
+        (14, "m14", "all"),
+    ]
+    assert NaiveFilter().process(events) == (deliveries, [])
+    for cut in range(len(events) + 1):
+        f = NaiveFilter()
+        before, nothing, after = map(f.process, (events[:cut], [], events[cut:]))
+        assert before[0] + nothing[0] + after[0] == deliveries
+
+
+def test_null_leaves_what_an_update_does_not_remove():
+    f = NaiveFilter()
+    f.process([NEAR, update(2, n=4), update(3, n=None), update(4, n=math.nan), update(5)])
+    assert f.match({"n": 5}) == ["near"]
+    f.process([update(6, removed=["n", "s"])])
+    assert f.match({"n": 5}) == []
+    f.process([update(7, removed=[], n=4)])
+    assert f.match({"n": 5}) == ["near"]
+
+
+MALFORMED = [
+    ("seq", message(None, n=5)),
+    ("seq", {"kind": "update", "id": "ann", "n": 9}),
+    ("seq", update("7", n=9)),
+    ("seq", update(7.0, n=9)),
+    ("seq", update(True, n=9)),
+    ("seq", update(2**63, n=9)),
+    ("kind", message(7, n=5) | {"kind": "massage"}),
+    ("kind", update(7, n=9) | {"kind": None}),
+    ("kind", {"seq": 7, "id": "m7"}),
+    ("id", message(7, n=5) | {"id": None}),
+    ("id", {"seq": 7, "kind": "update", "n": 9}),
+    ("id", subscribe(7, None, "n = 5")),
+    ("id", unsubscribe(7, None)),
+    ("value", message(7, n="5")),
+    ("value", message(7, s="x", n=True)),
+    ("value", update(7, n=9, s=5)),
+    ("value", update(7, removed=["n"], s=5)),
+    ("value", message(7, n=5, fresh=b"no type")),
+    ("condition", subscribe(7, "q", "n <")),
+    ("condition", subscribe(7, "q", "n = 's'")),
+    ("condition", subscribe(7, "q", "n = context.n")),
+    ("condition", subscribe(7, "q", None)),
+    ("condition", subscribe(7, "q", 5)),
+    ("condition", {"seq": 7, "kind": "subscribe", "id": "q"}),
+    ("duplicate profile", subscribe(7, "near", "n = 5")),
+    ("unknown profile", unsubscribe(7, "q")),
+    ("no event", None),
+    ("no event", "message"),
+]
+
+
+@pytest.mark.parametrize(("reason", "event"), MALFORMED)
+def test_malformed_events_are_rejected_and_change_nothing(reason, event):
+    f = NaiveFilter(SCHEMA)
+    events = [NEAR, update(2, n=4), message(3, n=5), event, message(8, n=5)]
+    deliveries = [(3, "m3", "near"), (8, "m8", "near")]
+    assert f.process(events) == (deliveries, [(3, reason)])
+
+
+def test_a_rejected_event_fixes_no_type():
+    f = NaiveFilter()
+    events = [
+        message(1, n=5),
+        message(2, fresh="x", n="bad"),
+        message(3, fresh=1),
+        message(4, fresh="x"),
+    ]
+    assert f.process(events) == ([], [(1, "value"), (3, "value")])
+
+
+def test_a_seq_counts_once():
+    f = NaiveFilter(SCHEMA)
+    events = [
+        NEAR,
+        update(3, n=4),
+        update(3, n=50),
+        update(2, n=50),
+        unsubscribe(1, "near"),
+        message(4, n=5),
+        message(4, n=5),
+        message(5, n="bad"),
+        message(5, n=5),  # its seq is used up
+        message(4, n="bad"),
+        message(6, n=5),
+    ]
+    assert f.process(events) == ([(4, "m4", "near"), (6, "m6", "near")], [(7, "value")])
+    assert f.process(events) == ([], [])
+    assert f.process([message(7, n=5)]) == ([(7, "m7", "near")], [])
+
+
+def test_a_sequence_may_begin_below_zero():
+    events = [NEAR | {"seq": -9}, update(-3, n=4), message(-1, n=5), message(0, n=5)]
+    expected = [(-1, "m-1", "near"), (0, "m0", "near")]
+    assert NaiveFilter().process(events) == (expected, [])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_events_and_calls_do_the_same(data):
+    schema = data.draw(generate.schemas())
+    called, processed = NaiveFilter(schema), NaiveFilter(schema)
+    expected, events = [], []
+    for seq, (kind, *arguments) in enumerate(data.draw(generate.sequences(schema, 25))):
+        if kind == "message":
+            expected += [(seq, f"m{seq}", id) for id in called.match(*arguments)]
+            event = message(seq, **arguments[0])
+        elif kind == "update":
+            called.update(*arguments)
+            values = {k: v for k, v in arguments[1].items() if v is not None and v == v}
+            removed = [name for name in arguments[1] if name not in values]
+            event = update(seq, arguments[0], removed, **values)
+        else:
+            getattr(called, kind)(*arguments)
+            event = (subscribe if kind == "subscribe" else unsubscribe)(seq, *arguments)
+        events.append(event)
+    assert processed.process(events) == (expected, [])
+    assert nonnull(called._contexts) == nonnull(processed._contexts)
+
+
+def nonnull(contexts):
+    return {id: {k: v for k, v in held.items() if v is not None} for id, held in contexts.items()}

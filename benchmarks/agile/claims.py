@@ -7,12 +7,12 @@ so. Thresholds are ours, stated in the evidence; none was chosen to make a claim
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..reproduction import NoData, Remark, Verdict, judge
 from .observations import Cell, Observations, phase_rate
 
-Verdict = tuple[bool, str]
 RIVALS = ("NOINDEX", "EAGER", "GBU")
 # What these say follows from a slow NOINDEX as much as from a fast AGILE.
 LEANS_ON_NOINDEX = frozenset(
@@ -20,10 +20,6 @@ LEANS_ON_NOINDEX = frozenset(
     "delta_u_noindex delta_u_agile burst_during burst_overall".split()
 )
 HONEST = 0.5  # NOINDEX reaches at least half of a plain numba scan of the same data
-
-
-class NoData(Exception):
-    """The observations do not hold what a claim speaks about."""
 
 
 @dataclass(frozen=True)
@@ -280,29 +276,13 @@ CHECKS: dict[str, Callable[[Run], Verdict]] = {
 }
 
 
-@dataclass(frozen=True)
-class Remark:
-    """A sentence of the paper and what we saw."""
-
-    claim: str
-    text: str
-    word: str  # agrees, differs, not shown, no data
-    evidence: str
-
-
 def remarks(run: Run, claims: dict[str, str]) -> list[Remark]:
-    """Every claim, judged."""
-    judged = []
+    """Every claim, judged; what leans on a weak baseline is not shown by a lead over it."""
     baseline = run.baseline()
     weak = baseline is not None and baseline < HONEST
-    for name, text in claims.items():
-        try:
-            agrees, evidence = CHECKS[name](run)
-            word = "agrees" if agrees else "differs"
-            if agrees and weak and name in LEANS_ON_NOINDEX:
-                word = "not shown"
-                evidence += f"; but NOINDEX has only {baseline:.2g} of a plain scan's throughput"
-            judged.append(Remark(name, text, word, evidence))
-        except NoData:
-            judged.append(Remark(name, text, "no data", "not observed in this run"))
+    judged = judge(run, CHECKS, claims)
+    for i, remark in enumerate(judged):
+        if weak and remark.word == "agrees" and remark.claim in LEANS_ON_NOINDEX:
+            evidence = f"{remark.evidence}; but NOINDEX has only {baseline:.2g} of a plain scan's"
+            judged[i] = replace(remark, word="not shown", evidence=f"{evidence} throughput")
     return judged

@@ -7,16 +7,15 @@ filters are built once per strategy, saved, and loaded for each cell.
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import engine, record
+from .. import engine
 from ..lanes import Chunk, Lane, common_digest, race
 from ..peers import ContextScan
+from ..reproduction import Journal, Steps, as_scale, read_toml
 from ..rounds import quiet
 from ..workloads import Contextual, Events, table2
 
@@ -27,7 +26,7 @@ VARIED = ("up", "upd_att", "delta_u", "policy")
 
 def load_parameters(path: Path | None = None) -> dict[str, Any]:
     """The parameter file, as a dict."""
-    return tomllib.loads((path or HERE / "parameters.toml").read_text(encoding="utf-8"))
+    return read_toml(path or HERE / "parameters.toml")
 
 
 @dataclass(frozen=True)
@@ -178,38 +177,6 @@ def exactly(lane: Lane, n_messages: int) -> Chunk:
     return whole
 
 
-class Journal:
-    """Appends lines to `raw/<name>.jsonl`, each with the head of its bench and of the run."""
-
-    def __init__(self, folder: Path, run: dict[str, Any]) -> None:
-        self._folder = folder
-        self._run = run
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob("*.jsonl"):
-            old.unlink()
-
-    def write(self, name: str, bench: Bench, line: dict[str, Any]) -> None:
-        body = self._run | bench.head() | line
-        with (self._folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(body, separators=(",", ":")) + "\n")
-
-
-class Steps:
-    """A bar of a rich `Progress`, or nothing."""
-
-    def __init__(self, progress: Any, total: int) -> None:
-        self._progress = progress
-        self._task = progress.add_task("AGILE", total=total) if progress is not None else None
-
-    def say(self, text: str) -> None:
-        if self._progress is not None:
-            self._progress.update(self._task, description=text)
-
-    def done(self) -> None:
-        if self._progress is not None:
-            self._progress.advance(self._task)
-
-
 def run(
     scale: float | None = None,
     out: Path = Path("out/agile"),
@@ -226,22 +193,18 @@ def run(
     from .page import page
 
     parameters = parameters or load_parameters()
-    scale = parameters["default_scale"] if scale is None else scale
-    if not 0 < scale <= 10:
-        raise ValueError(f"scale {scale} is outside (0, 10]; 1 is the paper's 500,000 profiles")
-    head = record.stamp({"scale": scale})
-    head["scale"] = head.pop("parameters")["scale"]
-    journal = Journal(Path(out) / "raw", head)
+    scale = as_scale(scale, parameters)
+    journal = Journal(out, scale)
     steady = points(parameters)
     small = [p for p in steady if parameters["skiplist"]["experiment"] in p.shown_in]
-    steps = Steps(progress, len(steady) + 1 + (len(small) if skiplist else 0) + 1)
+    steps = Steps(progress, "AGILE", len(steady) + 1 + (len(small) if skiplist else 0) + 1)
 
     bench = Bench(parameters, scale, seed, parameters["structure"])
     try:
         _steady(journal, "steady", bench, steady, steps)
         steps.say("update burst")
         for line in observe_burst(bench):
-            journal.write("burst", bench, line)
+            journal.write("burst", bench.head() | line)
         steps.done()
     finally:
         bench.stable.close()
@@ -256,7 +219,7 @@ def _steady(journal: Journal, name: str, bench: Bench, chosen: list[Point], step
     for point in chosen:
         steps.say(f"{name}: UP {point.up:,}, UpdAtt {point.upd_att}, ΔU {point.delta_u:,}")
         for line in observe_point(bench, point):
-            journal.write(name, bench, line)
+            journal.write(name, bench.head() | line)
         steps.done()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..reproduction import read_lines
 
 STRATEGIES = ("NOINDEX", "EAGER", "GBU", "AGILE")
 
@@ -97,11 +98,7 @@ def load(out: Path) -> Observations:
     """Read `out/raw/*.jsonl`; a file that is missing is an experiment that was not run."""
 
     def lines(name: str) -> list[Cell]:
-        path = out / "raw" / f"{name}.jsonl"
-        if not path.exists():
-            return []
-        with path.open(encoding="utf-8") as file:
-            return [Cell(json.loads(line)) for line in file]
+        return [Cell(line) for line in read_lines(out, name)]
 
     found = Observations(lines("steady"), lines("burst"), lines("skiplist"))
     if not (found.steady or found.burst or found.skiplist):

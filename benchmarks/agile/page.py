@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
-from .claims import HONEST, Remark, Run, remarks
+from ..reproduction import (
+    Remark,
+    agreement,
+    folded,
+    number,
+    read_toml,
+    said,
+    setting,
+    summary,
+    table,
+    write_page,
+)
+from .claims import HONEST, Run, remarks
 from .experiments import HERE, load_parameters
 from .observations import STRATEGIES, Cell, Observations, load, phase_rate
 
@@ -21,7 +32,7 @@ ABOUT = {
 
 def load_paper() -> dict[str, Any]:
     """The paper's printed numbers and sentences."""
-    return tomllib.loads((HERE / "paper.toml").read_text(encoding="utf-8"))
+    return read_toml(HERE / "paper.toml")
 
 
 def page(out: Path, parameters: dict[str, Any] | None = None) -> Path:
@@ -34,10 +45,7 @@ def page(out: Path, parameters: dict[str, Any] | None = None) -> Path:
     seen = load(out)
     draw(seen, parameters, paper, out)
     judged = remarks(Run(seen, parameters), paper["claims"])
-    text = "\n\n".join(sections(seen, parameters, paper, judged)) + "\n"
-    path = out / "index.md"
-    path.write_text(text, encoding="utf-8")
-    return path
+    return write_page(out, sections(seen, parameters, paper, judged))
 
 
 def sections(
@@ -58,57 +66,17 @@ def sections(
 
 def opening(seen: Observations, parameters: dict[str, Any], paper: dict[str, Any]) -> str:
     line = seen.first
-    machine = line["machine"]
-    whole = line["profiles"] == parameters["profiles"]
-    size = "the paper's size" if whole else f"the paper has {parameters['profiles']:,}"
-    wrong = seen.disagreements()
-    answers = (
-        "All strategies gave the same answers to every message that they share."
-        if not wrong
-        else f"**In {len(wrong)} cells the answers of the strategies differed: do not trust them.**"
-    )
+    structure = f"`{line['structure']}`"
     return (
-        f"Workload of Table 2 with {line['profiles']:,} profiles ({size}), seed {line['seed']}, "
-        f"structure `{line['structure']}`, commit `{line['commit'][:12]}`, {line['at'][:10]}. "
-        f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
-        f"numba {machine['numba']}; the paper's: {paper['machine']}. Absolute numbers are not "
-        "comparable across twenty years; shapes are.\n\n"
-        f"{answers} Updates arrive through `update_many`, grouped by attribute between two "
-        "messages; making them is not on the clock. A cell ends after 10,000 messages or when its "
-        "time budget is spent; completion times for 10,000 messages are extrapolated from the "
-        "throughput in the latter case. The paper's text gives Tables 3 to 5 as numbers and "
-        "describes Figures 12 to 15 and Table 6 in words; their curves are not in the text at hand."
+        "Workload of Table 2 with "
+        f"{setting(line, parameters['profiles'], structure, paper['machine'])}\n\n"
+        f"{agreement(len(seen.disagreements()))} Updates arrive through `update_many`, grouped by "
+        "attribute between two messages; making them is not on the clock. A cell ends after "
+        "10,000 messages or when its time budget is spent; completion times for 10,000 messages "
+        "are extrapolated from the throughput in the latter case. The paper's text gives Tables 3 "
+        "to 5 as numbers and describes Figures 12 to 15 and Table 6 in words; their curves are "
+        "not in the text at hand."
     )
-
-
-def summary(judged: list[Remark]) -> str:
-    words = ("agrees", "differs", "not shown", "no data")
-    count = {word: sum(r.word == word for r in judged) for word in words}
-    differing = [
-        f"- {remark.text} *{remark.evidence}*" for remark in judged if remark.word == "differs"
-    ]
-    head = (
-        f"Of the paper's {len(judged)} statements, {count['agrees']} hold here, "
-        f"{count['differs']} do not"
-        + (f", {count['not shown']} cannot be shown" if count["not shown"] else "")
-        + (f", {count['no data']} were not observed." if count["no data"] else ".")
-    )
-    if differing:
-        head += " Where we differ:\n\n" + "\n".join(differing)
-    return "## In short\n\n" + head
-
-
-def number(value: float | None) -> str:
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def beside(
@@ -127,16 +95,6 @@ def beside(
     return table(["UP (paper → **ours**)", *[f"{up:,g}" for up in ups]], rows)
 
 
-def said(judged: list[Remark], experiment: str) -> str:
-    """The paper's sentences on an experiment, with our verdicts."""
-    rows = [
-        [remark.text, f"**{remark.word}**", remark.evidence]
-        for remark in judged
-        if remark.claim in ABOUT[experiment]
-    ]
-    return table(["the paper says", "here", "evidence"], rows)
-
-
 def messages_run(cells: dict[str, list[Cell | None]], values: list[float]) -> str:
     """How many messages stand behind every cell."""
     rows = [
@@ -144,7 +102,7 @@ def messages_run(cells: dict[str, list[Cell | None]], values: list[float]) -> st
         for name in STRATEGIES
     ]
     body = table(["messages timed", *[f"{value:,g}" for value in values]], rows)
-    return f"<details><summary>Messages behind each cell</summary>\n\n{body}\n\n</details>"
+    return folded("Messages behind each cell", body)
 
 
 def experiment1(
@@ -193,7 +151,7 @@ def experiment1(
         note,
         followed(cells, ups, seen.first["profiles"] * bound / 1e6),
         baseline(cells, ups),
-        said(judged, "vary_up"),
+        said(judged, ABOUT["vary_up"]),
         messages_run(cells, ups),
     ]
 
@@ -257,7 +215,7 @@ def completion(
         f"![{figure}: completion time]({file}.png)",
         f"*{figure}: seconds for 10,000 messages over {x}; UP=1,000, FP=1,000.*",
         table([f"{x} (ours, s)", *[f"{value:,g}" for value in experiment["values"]]], rows),
-        said(judged, name),
+        said(judged, ABOUT[name]),
         messages_run(cells, experiment["values"]),
     ]
 
@@ -290,7 +248,7 @@ def experiment4(seen: Observations, parameters: dict[str, Any], judged: list[Rem
         "*Figure 15: the same for AGILE's deescalation policies.*",
         "### Table 6: messages a second over the whole, and by phase (ours)\n\n"
         + table(head, rows),
-        said(judged, "burst"),
+        said(judged, ABOUT["burst"]),
     ]
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from ..figures import dress, finish, panels
 from .observations import STRATEGIES, Cell, Observations, batch_rates
 
 LOOK: dict[str, dict[str, Any]] = {
@@ -22,26 +18,6 @@ LOOK: dict[str, dict[str, Any]] = {
     "AGILE": {"color": "#d55e00", "marker": "o", "linestyle": "-", "linewidth": 2.2},
 }
 POLICY_COLOURS = ("#56b4e9", "#009e73", "#cc79a7", "#0072b2", "#d55e00")
-
-
-def panels(n: int = 2) -> tuple[Figure, Any]:
-    figure, axes = plt.subplots(1, n, figsize=(5.4 * n, 4.0), layout="constrained")
-    return figure, axes
-
-
-def finish(figure: Figure, out: Path, name: str) -> None:
-    """Write PNG and SVG without a date, so that equal data give equal files."""
-    figure.savefig(out / f"{name}.png", dpi=150)
-    figure.savefig(out / f"{name}.svg", metadata={"Date": None})
-    plt.close(figure)
-
-
-def dress(axes: Axes, title: str, x: str, y: str) -> None:
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
 
 
 def rates(cells: list[Cell | None]) -> np.ndarray:

@@ -5,6 +5,7 @@ own context. Contexts change all the time; every message reaches exactly the pro
 it now. Start with ``Filter``.
 """
 
+from germane.batch import Batching, ByValue, FixedNumber, FixedSize
 from germane.filter import Explanation, Filter, Matches
 from germane.index.policy import Always, Auto, Fixed
 from germane.model import (
@@ -25,11 +26,15 @@ __all__ = [
     "Always",
     "Auto",
     "BatchError",
+    "Batching",
+    "ByValue",
     "ConditionError",
     "DuplicateProfile",
     "Explanation",
     "Filter",
     "Fixed",
+    "FixedNumber",
+    "FixedSize",
     "GermaneError",
     "InvalidValue",
     "Matches",

@@ -19,19 +19,29 @@ def _group() -> None:
     """Repeat the experiments of the papers."""
 
 
+Scale = Annotated[
+    float | None,
+    typer.Option(help="Share of the paper's sizes, e.g. 0.1. Default: fits this machine."),
+]
+Out = Annotated[Path, typer.Option(help="Where observations, tables and figures go.")]
+Seed = Annotated[int, typer.Option(help="Seed of every generated workload.")]
+
+
 @app.command("agile")
-def agile(
-    scale: Annotated[
-        float | None,
-        typer.Option(help="Share of the paper's sizes, e.g. 0.1. Default: fits this machine."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where observations, tables and figures go.")] = Path(
-        "out/agile"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of every generated workload.")] = 1,
-) -> None:
+def agile(scale: Scale = None, out: Out = Path("out/agile"), seed: Seed = 1) -> None:
     """AGILE: indexes under changing contexts, all strategies on the paper's workloads."""
-    experiment = _experiment("benchmarks.agile")
+    _reproduce("agile", scale, out, seed)
+
+
+@app.command("batching")
+def batching(scale: Scale = None, out: Out = Path("out/batching"), seed: Seed = 1) -> None:
+    """Batching: all strategies by batch size, groupings, latencies and bursts."""
+    _reproduce("batching", scale, out, seed)
+
+
+def _reproduce(paper: str, scale: float | None, out: Path, seed: int) -> None:
+    """Run the experiments of a paper with a progress bar."""
+    experiment = _experiment(f"benchmarks.{paper}")
     out.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -8,7 +8,9 @@ they are sorted directly until that has cost about as much as ranking anew.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +53,13 @@ def _order(value: Any) -> tuple[bool, Any]:
     return (isinstance(value, str), value)
 
 
+class Watcher(Protocol):
+    """Holds rows beyond a call."""
+
+    def freeze(self, ids: "Ids") -> None:
+        """Use these ids from now on: a row is about to be given up."""
+
+
 class Ids:
     """One namespace of ids."""
 
@@ -66,6 +75,23 @@ class Ids:
         self._rank: NDArray[np.int32] | None = None
         self._ranked: NDArray[np.object_] = np.empty(0, object)
         self._sorted_since = 0
+        self._watchers: WeakSet[Watcher] = WeakSet()
+
+    def watch(self, watcher: "Watcher") -> None:
+        """Tell a holder of rows before one of them is given up."""
+        self._watchers.add(watcher)
+
+    def _as_it_is(self) -> "Ids":
+        """A copy that answers for the rows of now; nothing can be added to it or removed."""
+        frozen = copy(self)
+        frozen._watchers = WeakSet()
+        frozen._row = {}
+        frozen._sorted_since = -(2**62)  # names are sorted directly, never ranked anew
+        if self._dense is not None:
+            frozen._dense = frozen._keys = self._keys.copy()
+        else:
+            frozen._names = self._names.copy()
+        return frozen
 
     def __len__(self) -> int:
         return self.n_rows - len(self._free)
@@ -154,6 +180,11 @@ class Ids:
     def remove(self, value: Any) -> int:
         """Forget an id; its row, which will be used again."""
         row = self.row(value)
+        if self._watchers:
+            frozen = self._as_it_is()
+            for watcher in list(self._watchers):
+                watcher.freeze(frozen)
+            self._watchers.clear()
         if self._dense is not None:
             self._dense[value] = -1
             self._keys[row] = -1
@@ -195,6 +226,15 @@ class Ids:
         ranks.sort()
         ordered: list[Any] = self._ranked.take(ranks).tolist()
         return ordered
+
+    @property
+    def are_small_integers(self) -> bool:
+        """Whether ids live in arrays."""
+        return self._dense is not None
+
+    def sorted_integers(self, rows: Rows) -> NDArray[np.int64]:
+        """Ids of rows, ascending, where ``are_small_integers``."""
+        return np.sort(self._keys.take(rows)).astype(np.int64)
 
     def sort_rows(self, rows: Rows) -> Rows:
         """Rows in the order of their ids."""

@@ -8,19 +8,21 @@ Every call is validated at the door, and a call that is refused leaves the filte
 call at a time: a filter is not safe to change from two threads at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.batch.settings import Batching, as_batching
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
+from germane.filter.batches import Batches
 from germane.filter.explain import Explanation, explain_row
 from germane.filter.matches import Matches
-from germane.filter.messages import Messages
+from germane.filter.messages import NO_TEXTS, Batch, Messages
 from germane.filter.registry import Registry
 from germane.filter.tables import Tables
 from germane.filter.texts import Texts
@@ -29,6 +31,8 @@ from germane.index.policy import as_policy, as_strategy
 from germane.model import InvalidValue, Schema
 
 STRUCTURES = ("blocks", "skiplist")
+FIRST_PART, LAST_PART = 256, 65_536
+"""Messages matched at once in ``match_chunks``: at first, and at most."""
 
 
 class Filter:
@@ -47,13 +51,15 @@ class Filter:
         policy: Any = "auto",
         schema: Mapping[str, str] | None = None,
         structure: str = "blocks",
+        batching: Batching | None = None,
     ) -> None:
         """Make an empty filter.
 
         ``index`` is a strategy: "scan", "eager", "partial", "gbu", "agile" or "auto"; ``policy``
         says when to deescalate: "always", ``Fixed(n)`` or "auto"; ``schema`` declares attribute
         types and closes the set of names; ``structure`` is "blocks", or "skiplist" for the
-        paper's interval skip lists and hash tables.
+        paper's interval skip lists and hash tables; ``batching`` says how batches are matched, by
+        default tuned while running.
         """
         if structure not in STRUCTURES:
             raise InvalidValue(f"structure is 'blocks' or 'skiplist', not {structure!r}")
@@ -62,6 +68,7 @@ class Filter:
         self._index = as_strategy(index)
         self._policy = as_policy(policy)
         self._structure = structure
+        self._batching = as_batching(batching)
         self._schema = Schema(schema)
         self._strings = Strings()
         self._wire()
@@ -93,6 +100,20 @@ class Filter:
         self._epoch = self._strings.epoch
         self._n_updates = 0
         self._n_matches = 0
+        self._batches = self._new_batches()
+
+    def _new_batches(self) -> Batches:
+        return Batches(self._tables, self._profiles.ids, self._match, self._batching)
+
+    @property
+    def batching(self) -> Batching:
+        """How batches are matched. Setting it forgets what was tuned."""
+        return self._batching
+
+    @batching.setter
+    def batching(self, settings: Batching) -> None:
+        self._batching = as_batching(settings)
+        self._batches = self._new_batches()
 
     # profiles --------------------------------------------------------------------------------
 
@@ -254,7 +275,7 @@ class Filter:
         A float64 vector in the order of ``attributes`` (NaN is NULL) is taken as it is.
         """
         if type(message) is np.ndarray:
-            return self._match(self._messages.vector(message), _NO_TEXTS)
+            return self._match(self._messages.vector(message), NO_TEXTS)
         return self._match(self._messages.read(message), message)
 
     def _match(self, vector: NDArray[np.float64], raw: Mapping[str, Any]) -> NDArray[np.int32]:
@@ -271,23 +292,39 @@ class Filter:
         return profiles
 
     def match_many(self, messages: Any) -> Matches:
-        """Match a batch: dicts, a pyarrow Table or a RecordBatch, in order."""
-        if hasattr(messages, "to_pylist"):
-            messages = messages.to_pylist()
-        if isinstance(messages, Mapping | str | bytes) or not isinstance(messages, Iterable):
-            raise InvalidValue("match_many takes a sequence of messages; use match for one")
-        if isinstance(messages, np.ndarray) and not messages.ndim:
-            raise InvalidValue(f"match_many takes a sequence of messages, not {messages!r:.200}")
-        messages = list(messages)
-        vectors = self._messages.read_many(messages)  # all of them, before the first is matched
-        in_order = self._profiles.ids.sort_rows
-        found = [
-            in_order(self._match(vector, _NO_TEXTS if isinstance(raw, np.ndarray) else raw))
-            for vector, raw in zip(vectors, messages, strict=True)
-        ]
-        offsets = np.concatenate(([0], np.cumsum([len(rows) for rows in found]))).astype(np.int64)
-        profiles = np.concatenate([np.empty(0, np.int32), *found])
-        return Matches(offsets, profiles, self._profiles.ids)
+        """Match a batch: dicts, a pyarrow Table or RecordBatch, or vectors [n, attributes].
+
+        A malformed message matches nothing and is reported in ``Matches.errors``.
+        """
+        batch = self._messages.read_batch(messages)
+        return self._match_batch(batch, 0, len(batch.vectors))
+
+    def match_chunks(self, messages: Any) -> Iterator[Matches]:
+        """As ``match_many``, in parts of at most ``batching.max_bytes`` of matches each.
+
+        Message numbers run on. Subscriptions and updates between two parts take effect.
+        """
+        batch = self._messages.read_batch(messages)
+        begin, n, expected = 0, len(batch.vectors), FIRST_PART
+        while begin < n:
+            found = self._match_batch(batch, begin, min(begin + expected, n))
+            yield from found.split(self._batching.max_bytes)
+            begin += expected
+            each = max(found.nbytes / max(found.n_messages, 1), 1.0)
+            expected = max(min(int(self._batching.max_bytes / 2 / each), LAST_PART), 1)
+
+    def _match_batch(self, batch: Batch, begin: int, end: int) -> Matches:
+        """Match the messages ``begin .. end`` of a batch that was read."""
+        errors = {i: error for i, error in batch.errors.items() if begin <= i < end}
+        raw_of = batch.raw_of
+        if errors:
+            good = np.array([i for i in range(begin, end) if i not in errors], np.int64)
+            found = self._batches.match(batch.vectors[good], lambda i: raw_of(int(good[i])))
+            found = found.spread(good - begin, end - begin)
+        else:
+            found = self._batches.match(batch.vectors[begin:end], lambda i: raw_of(begin + i))
+        self._n_matches += int(found.counts.sum())
+        return Matches(found, self._profiles.ids, begin, errors)
 
     # for people ------------------------------------------------------------------------------
 
@@ -341,6 +378,7 @@ class Filter:
             "swept": tables.n_swept,
             "index": self._index.name,
             "policy": repr(self._policy),
+            "batching": self._batches.describe(),
             "tables": [table.describe(self._messages.attributes) for table in tables.tables],
             "bytes": self.nbytes,
         }
@@ -378,18 +416,6 @@ class Filter:
         self._conjunctions._check()
         self._profiles._check()
         self._tables._check()
-
-
-class _NoTexts(dict[str, Any]):
-    """A message that came as a vector has no texts to look at."""
-
-    def get(self, name: str, default: Any = None) -> Any:
-        raise InvalidValue(
-            f"a profile looks at the text of {name!r}; pass the message as a mapping"
-        )
-
-
-_NO_TEXTS = _NoTexts()
 
 
 def _sequence(values: Any, what: str, dimensions: int = 1) -> Any:

@@ -1,52 +1,115 @@
 """What ``match_many`` returns: pairs of (message row, profile), in columns.
 
 In: per message, the profile rows that matched. Out: the same by message, by profile (Batching,
-Figure 5), or as an Arrow table; ids are looked up only where they are asked for.
+Figure 5), or as an Arrow table; ids are looked up and sorted only where they are asked for, and
+kept apart before a profile's row is used again.
 """
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Ids
-from germane.model import InvalidValue
+from germane.model import GermaneError, InvalidValue
+
+Rows = NDArray[np.int32]
+
+
+class FoundRows(Protocol):
+    """Profile rows of each message: ``parts[part[m]][starts[m] : starts[m] + counts[m]]``."""
+
+    @property
+    def parts(self) -> list[Rows]: ...
+    @property
+    def part(self) -> NDArray[np.int32]: ...
+    @property
+    def starts(self) -> NDArray[np.int64]: ...
+    @property
+    def counts(self) -> NDArray[np.int64]: ...
 
 
 class Matches:
     """Deliveries of a batch of messages, in message order, profiles in id order."""
 
-    def __init__(self, offsets: NDArray[np.int64], profiles: NDArray[np.int32], ids: Ids) -> None:
-        self._offsets = offsets
-        self._profiles = profiles
+    def __init__(
+        self,
+        found: FoundRows,
+        ids: Ids,
+        first: int = 0,
+        errors: Mapping[int, GermaneError] | None = None,
+    ) -> None:
+        self._found = found
         self._ids = ids
-        self._names = np.empty(len(profiles), object)
-        self._names[:] = ids.ids_of(profiles)
+        self._first = first  # number of the first message
+        self.errors = dict(errors or {})
+        """Messages of the batch that were refused, by their number."""
+        ids.watch(self)
 
     def __len__(self) -> int:
-        return len(self._profiles)
+        return int(self._found.counts.sum())
 
     @property
     def n_messages(self) -> int:
         """Messages in the batch."""
-        return len(self._offsets) - 1
+        return len(self._found.counts)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many profiles each message reaches."""
+        return self._found.counts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the matches."""
+        return sum(part.nbytes for part in self._found.parts)
+
+    def rows(self, message: int) -> Rows:
+        """The rows of the profiles that the i-th message reaches, in no order."""
+        found = self._found
+        if not found.counts[message]:
+            return np.empty(0, np.int32)
+        start = found.starts[message]
+        rows: Rows = found.parts[found.part[message]][start : start + found.counts[message]]
+        return rows
+
+    def split(self, max_bytes: int) -> Iterator["Matches"]:
+        """The same in parts of whole messages, each with at most so many bytes of matches."""
+        counts = self._found.counts
+        if self.nbytes <= max_bytes:
+            yield self
+            return
+        begin = 0
+        while begin < len(counts):
+            held = np.cumsum(counts[begin:]) * 4
+            end = begin + max(int(np.searchsorted(held, max_bytes, side="right")), 1)
+            yield Matches(
+                _cut(self, begin, end),
+                self._ids,
+                self._first + begin,
+                {i: e for i, e in self.errors.items() if begin <= i - self._first < end},
+            )
+            begin = end
+
+    def freeze(self, ids: Ids) -> None:
+        """Use these ids from now on: a row is about to be used by another profile."""
+        self._ids = ids
+
+    def _named(self, message: int) -> list[Any]:
+        return self._ids.in_order(self.rows(message).copy())
 
     def by_message(self) -> list[list[Any]]:
         """For each message, the ids of the profiles that it reaches, sorted."""
-        names = self._names.tolist()
-        bounds = self._offsets.tolist()
-        return [names[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [self._named(i) for i in range(self.n_messages)]
 
     def by_profile(self) -> dict[Any, list[int]]:
         """For each profile that is reached, the row numbers of its messages, ascending."""
         found: dict[Any, list[int]] = {}
-        for name, message in zip(self._names.tolist(), self._messages().tolist(), strict=True):
-            found.setdefault(name, []).append(message)
+        for message in range(self.n_messages):
+            for name in self._named(message):
+                found.setdefault(name, []).append(self._first + message)
         return found
-
-    def _messages(self) -> NDArray[np.int64]:
-        counts = np.diff(self._offsets)
-        return np.repeat(np.arange(len(counts)), counts)
 
     def to_arrow(self) -> Any:
         """An Arrow table with columns ``message`` (row number), ``profile`` and ``cost``.
@@ -55,22 +118,46 @@ class Matches:
         """
         import pyarrow as pa
 
-        names = self._names.tolist()
+        numbers = np.arange(self._first, self._first + self.n_messages)
+        return pa.table(
+            {
+                "message": pa.array(np.repeat(numbers, self.counts)),
+                "profile": self._profile_column(),
+                "cost": pa.array(np.zeros(len(self))),
+            }
+        )
+
+    def _profile_column(self) -> Any:
+        """Ids of all deliveries, in order, as an Arrow array."""
+        import pyarrow as pa
+
+        if self._ids.are_small_integers:
+            parts = [self._ids.sorted_integers(self.rows(i)) for i in range(self.n_messages)]
+            return pa.array(np.concatenate([np.empty(0, np.int64), *parts]))
+        names = [name for i in range(self.n_messages) for name in self._named(i)]
         integers = type(names[0]) is int if names else self._ids.are_integers
         try:
-            profiles = pa.array(names, pa.int64() if integers else pa.string())
+            return pa.array(names, pa.int64() if integers else pa.string())
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
             raise InvalidValue(
                 "these profiles' ids do not fit an Arrow column of int64 or of strings "
                 f"({error}); use by_message() or by_profile(), or ids of one kind"
             ) from error
-        return pa.table(
-            {
-                "message": pa.array(self._messages()),
-                "profile": profiles,
-                "cost": pa.array(np.zeros(len(self._profiles))),
-            }
-        )
 
     def __repr__(self) -> str:
         return f"Matches({len(self)} deliveries of {self.n_messages} messages)"
+
+
+class _Cut:
+    """A run of messages out of what was found, with its own copy of the rows."""
+
+    def __init__(self, parts: list[Rows], counts: NDArray[np.int64]) -> None:
+        self.parts = parts
+        self.counts = counts
+        self.part: NDArray[np.int32] = np.zeros(len(counts), np.int32)
+        self.starts: NDArray[np.int64] = np.cumsum(counts) - counts
+
+
+def _cut(matches: Matches, begin: int, end: int) -> _Cut:
+    rows = [matches.rows(i) for i in range(begin, end)]
+    return _Cut([np.concatenate([np.empty(0, np.int32), *rows])], matches.counts[begin:end])

@@ -5,15 +5,16 @@ of an attribute fixes its type. A message that is refused changes nothing.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Strings
 from germane.context.values import MAX_TEXT, is_null, key, location, type_of_value
-from germane.model import Draft, InvalidValue, Schema
+from germane.filter.columns import Columns
+from germane.model import Draft, GermaneError, InvalidValue, Schema
 
 OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
 KINDS = {"number": NUMBER, "string": STRING, "location": LOCATION}
@@ -52,24 +53,67 @@ class Messages:
             self._settle(fresh)
         return np.array(vector)
 
-    def read_many(self, messages: Iterable[Any]) -> list[NDArray[np.float64]]:
-        """The vectors of a batch, which is refused as a whole; vectors are taken as they are."""
-        vectors: list[list[float]] = []
-        fresh = None
-        for message in messages:
-            vector = [math.nan] * self.n_slots
-            if isinstance(message, np.ndarray):
-                vector = self.vector(message).tolist()
-            elif not self._read(message, vector):
-                if fresh is None:
-                    fresh = _Fresh(self.schema.draft("a message"))
-                self._read_unknown(message, vector, fresh)
-            vectors.append(vector)
-        if fresh is not None:
-            self._settle(fresh)
-            for vector in vectors:
-                vector.extend([math.nan] * (self.n_slots - len(vector)))
-        return [np.array(vector) for vector in vectors]
+    def read_batch(self, messages: Any) -> "Batch":
+        """The vectors of a batch; a malformed message becomes an error of its row."""
+        if isinstance(messages, np.ndarray) and messages.ndim == 2 and messages.dtype.kind in "fiu":
+            if messages.shape[1] != self.n_slots:
+                raise InvalidValue(
+                    f"vectors of messages have {self.n_slots} columns, one for each of "
+                    f"Filter.attributes, not {messages.shape[1]}"
+                )
+            vectors = np.ascontiguousarray(messages, np.float64)
+            return Batch(vectors, lambda _: NO_TEXTS, {})
+        if hasattr(messages, "schema") and hasattr(messages, "to_pylist"):
+            return self._read_arrow(messages)
+        if isinstance(messages, Mapping | str | bytes) or not isinstance(messages, Iterable):
+            raise InvalidValue("match_many takes a sequence of messages; use match for one")
+        if isinstance(messages, np.ndarray) and not messages.ndim:
+            raise InvalidValue(f"match_many takes a sequence of messages, not {messages!r:.200}")
+        listed = list(messages)
+        vectors = np.full((len(listed), self.n_slots), np.nan)
+        errors: dict[int, GermaneError] = {}
+        for i, message in enumerate(listed):
+            try:
+                vector = (
+                    self.vector(message) if isinstance(message, np.ndarray) else self.read(message)
+                )
+            except GermaneError as error:
+                errors[i] = error
+                continue
+            if len(vector) > vectors.shape[1]:
+                wider = np.full((len(listed), len(vector)), np.nan)
+                wider[:, : vectors.shape[1]] = vectors
+                vectors = wider
+            vectors[i] = vector
+        return Batch(vectors, lambda i: _raw(listed[i]), errors)
+
+    def _read_arrow(self, table: Any) -> "Batch":
+        """The vectors of an Arrow table's rows, column by column."""
+        import pyarrow as pa
+
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
+        columns = Columns(table, self.schema, self.strings)
+        for name in columns.names:
+            self.schema.require(name)
+        everyone = np.arange(table.num_rows)
+        for name in columns.names:
+            columns.keys(name, everyone, False)  # finds the malformed ones
+        columns.settle(everyone, "a message")
+        vectors = self.vectors(columns, everyone)
+        return Batch(vectors, columns.row, columns.errors)
+
+    def vectors(self, columns: Columns, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The vectors of some rows of a table; malformed ones are among ``columns.errors``."""
+        keys = {name: columns.keys(name, rows, False) for name in columns.names}
+        for name in columns.names:
+            if name in self.slots:
+                self.slots_of(name, self.schema.type_of(name))
+        vectors = np.full((len(rows), self.n_slots), np.nan)
+        for name, parts in keys.items():
+            for slot, part in zip(self.slots.get(name, ()), parts, strict=False):
+                vectors[:, slot] = part[rows]
+        return vectors
 
     def vector(self, message: NDArray[Any]) -> NDArray[np.float64]:
         """A message that came as a vector, checked."""
@@ -164,6 +208,30 @@ class Messages:
             for slot in slots:
                 names[slot] = name
         return names
+
+
+class Batch(NamedTuple):
+    """Messages that were read."""
+
+    vectors: NDArray[np.float64]  # [n, slot]
+    raw_of: Callable[[int], Mapping[str, Any]]
+    errors: dict[int, GermaneError]
+
+
+class _NoTexts(dict[str, Any]):
+    """A message that came as a vector has no texts to look at."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        raise InvalidValue(
+            f"a profile looks at the text of {name!r}; pass the message as a mapping"
+        )
+
+
+NO_TEXTS = _NoTexts()
+
+
+def _raw(message: Any) -> Mapping[str, Any]:
+    return NO_TEXTS if isinstance(message, np.ndarray) else message
 
 
 class _Fresh:

@@ -105,6 +105,16 @@ class Table:
             self.points[self.n_points % SAMPLE] = message[self.attributes]
             self.n_points += 1
 
+    def observe_many(self, messages: NDArray[np.float64]) -> None:
+        """Remember some messages of a batch."""
+        n = len(messages)
+        self.n_probes += n
+        wanted = n if self.n_points < SAMPLE else -(-n // OBSERVE_EVERY)
+        picked = messages[:: -(-n // min(wanted, SAMPLE)), self.attributes]
+        places = np.arange(self.n_points, self.n_points + len(picked)) % SAMPLE
+        self.points[places] = picked
+        self.n_points += len(picked)
+
     def excludes(self, message: NDArray[np.float64]) -> bool:
         """Whether a message lacks an attribute that every row of the table needs."""
         return bool(np.isnan(message[self.required]).any())

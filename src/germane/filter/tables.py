@@ -252,6 +252,8 @@ class Tables:
     def disturb(self, contexts: Rows, slot: int) -> None:
         """Carry changed context values into what was derived from them."""
         start = time.perf_counter_ns()
+        if len(contexts) > 1:
+            contexts = np.unique(contexts)  # only the last value of each can be seen
         store, view = self.contexts, self.conjunctions.view
         while True:
             n, n_sleepers = kernels.entries_of(
@@ -407,7 +409,7 @@ class Tables:
             self._weigh()
         texts = self.texts
         texts.forget()
-        rest = self._rest()
+        rest = self.rest()
         n_found = 0
         many = len(self.tables) > FEW_TABLES
         for table in self.tables if self.strategy.indexed else ():
@@ -423,27 +425,92 @@ class Tables:
             self.n_candidates += n
             table.n_candidates += n
             self.n_postfiltered += len(out) - begin
-            begin += n_found
             n_found += found
             if n_failed:
                 self._learn(table, n_failed)
             if n_waiting:
-                texts.answer(raw)
-                rest = self._rest()
-                end = begin + n_waiting
-                n_found, n_failed = self._postfilter(n_found, begin, end, message, raw)
+                n_found, n_failed = self._postfilter(n_found, n_waiting, message, raw)
+                rest = self.rest()
                 if n_failed:
                     self._learn(table, n_failed)
         if self.n_outside:
             n_found = self._sweep(message, raw, n_found)
         return self.out[:n_found]
 
+    # batches of messages ---------------------------------------------------------------------
+
+    def begin_batch(self, messages: NDArray[np.float64]) -> None:
+        """Count the messages of a batch, and bring the tables into the shape they want."""
+        self.n_messages += len(messages)
+        if self._fresh_updates or self._any_plan:
+            self._weigh(len(messages))
+        self.texts.forget()
+        for table in self.tables if self.strategy.indexed else ():
+            self._maintain(table)
+            if table.n_inside:
+                table.observe_many(messages)
+
+    def rows_inside(self, table: Table) -> Rows:
+        """The rows that a table's index holds, awake or not."""
+        inside = (self.table == table.number) & (self.state == INSIDE)
+        return np.flatnonzero(inside).astype(np.int32)
+
+    def test_pairs(
+        self, pairs: NDArray[np.int32], messages: NDArray[np.float64], raw_of: Callable[[int], Any]
+    ) -> NDArray[np.int32]:
+        """The (message, row) pairs that match, of those that wait for a text of the message."""
+        self.texts.clear_wanted()
+        passed = [np.empty((0, 2), np.int32)]
+        ordered = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        bounds = np.flatnonzero(np.diff(ordered[:, 0])) + 1
+        for part in np.split(ordered, bounds) if len(ordered) else ():
+            message = int(part[0, 0])
+            self.texts.forget()
+            self.failed[-len(part) :] = part[:, 1]
+            n, _ = self._postfilter(0, len(part), messages[message], raw_of(message))
+            found = np.full((n, 2), message, np.int32)
+            found[:, 1] = self.out[:n]
+            passed.append(found)
+        self.texts.forget()
+        return np.concatenate(passed)
+
+    def learn_batch(self, table: Table | None, failed: Rows, n_candidates: int) -> None:
+        """Learn from the rows that a batch tested; without a table they were in no index."""
+        self.n_candidates += n_candidates
+        if n_candidates:
+            sharpen(
+                self.conjunctions.view[2], len(self.conjunctions.shapes), self.conjunctions.forms
+            )
+        if table is None:
+            return
+        table.n_candidates += n_candidates
+        n = min(len(failed), len(self.failed))
+        if n:
+            self.failed[:n] = failed[:n]
+            self._learn(table, n)
+
+    def swept_batch(self, n_messages: int, took_ns: int) -> None:
+        """A batch was matched with all rows outside: what that cost, and which to take back in."""
+        swept = self.n_outside * n_messages
+        self.n_swept += swept
+        if swept >= SETTLED_SWEEP:
+            self.sweep_ns += 0.05 * (min(took_ns / swept, 10.0 * SWEEP_NS) - self.sweep_ns)
+        expelled = [t for t in self.tables if not t.balance.swept and t.n_expelled]
+        every = self._interval() * SWEPT_PER_CANDIDATE if expelled else 0
+        if every:
+            self.recent_false += swept / SWEPT_PER_CANDIDATE
+            due, self._sweep_countdown = divmod(self._sweep_countdown + swept, every)
+            rows = np.flatnonzero(self.state == EXPELLED).astype(np.int32)
+            due = min(due, len(rows))
+            if due:
+                self._readmit(rows[:: -(-len(rows) // due)])
+
     @property
     def _weighs(self) -> bool:
         """Whether the strategy chooses between index and sweep by what they cost."""
         return self.strategy.mode == ESCALATE and self.strategy.indexed
 
-    def _weigh(self) -> None:
+    def _weigh(self, n_messages: int = 1) -> None:
         """Change the plans of tables where that has come to pay."""
         self._fresh_updates = 0
         if not self._weighs:
@@ -453,7 +520,7 @@ class Tables:
             n_rows = table.n_expelled if balance.swept else table.n_inside
             if not n_rows or not table.context_slots:
                 continue
-            balance.n_messages += 1
+            balance.n_messages += n_messages
             if not balance.is_due(table.build_ns):
                 continue
             if not balance.swept:
@@ -504,25 +571,25 @@ class Tables:
         if every:
             self._deescalate(table, self.failed[:n_failed], every)
 
-    def _rest(self) -> Rest:
+    def rest(self) -> Rest:
         """What the postfilter reads besides the message."""
         return (*self.conjunctions.view, self.contexts.values, *self.texts.view)
 
     def _postfilter(
-        self, n_found: int, begin: int, end: int, message: NDArray[np.float64], raw: Any
+        self, n_found: int, n_waiting: int, message: NDArray[np.float64], raw: Any
     ) -> tuple[int, int]:
-        """Test the candidates ``out[begin:end]`` exactly; (found in all, failed)."""
-        n_failed = 0
-        while begin < end:
-            n_found, failed, waiting = rowwise.postfilter(
-                self.out, n_found, begin, end, message, *self._rest(),
-                self.failed[n_failed:] if n_failed else self.failed,
-            )  # fmt: skip
-            n_failed += failed
-            end = begin + waiting
-            if waiting:
-                self.texts.answer(raw)
-        return n_found, n_failed
+        """Test the rows that wait at the end of ``failed``; (found in all, failed)."""
+        failed: list[Rows] = []
+        while n_waiting:
+            self.texts.answer(raw)
+            candidates = self.failed[-n_waiting:].copy()
+            n_found, n_failed, n_waiting = rowwise.postfilter(
+                candidates, n_found, message, *self.rest(), self.out, self.failed
+            )
+            failed.append(self.failed[:n_failed].copy())
+        rows = np.concatenate(failed)
+        self.failed[: len(rows)] = rows
+        return n_found, len(rows)
 
     def _sweep(self, message: NDArray[np.float64], raw: Any, n_found: int) -> int:
         """Test the rows that no index holds; returns how many are found in all."""
@@ -534,7 +601,7 @@ class Tables:
             sharpen(self.conjunctions.view[2], len(shapes), self.conjunctions.forms)
         start = time.perf_counter_ns()
         passed, n_waiting, swept, n_sampled, self._sweep_countdown = sweep(
-            self.outside[:n_words], *self.conjunctions.runs, message, *self._rest(), self._mask,
+            self.outside[:n_words], *self.conjunctions.runs, message, *self.rest(), self._mask,
             every * SWEPT_PER_CANDIDATE, self._sweep_countdown,
             self.out[n_found:], self.failed, self._sample,
         )  # fmt: skip
@@ -550,10 +617,8 @@ class Tables:
             rows = np.unique(self._sample[:n_sampled])
             self._readmit(rows[self.state[rows] == EXPELLED])
         if n_waiting:
-            self.texts.answer(raw)
-            begin, end = len(self.out) - n_waiting, len(self.out)
-            self.out[begin:] = self.failed[:n_waiting]
-            n_found, _ = self._postfilter(n_found, begin, end, message, raw)
+            self.failed[-n_waiting:] = self.failed[:n_waiting].copy()
+            n_found, _ = self._postfilter(n_found, n_waiting, message, raw)
         return n_found
 
     # adaptation ------------------------------------------------------------------------------

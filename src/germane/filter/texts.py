@@ -145,6 +145,10 @@ class Texts:
             self._truth[self._seen] = kernels.UNSEEN
             self._seen.clear()
 
+    def clear_wanted(self) -> None:
+        """Take back what kernels asked for: it will be asked again, message by message."""
+        self._wanted[0]["number"] = 0
+
     def answer(self, message: Mapping[str, Any]) -> None:
         """Evaluate what kernels asked for."""
         n = int(self._wanted[0]["number"])

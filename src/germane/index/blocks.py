@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from germane.index.rowindex import Flags, Keys, Rest, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
+from germane.kernels.grouping import encode_batch
 from germane.kernels.lanes import LANES
 from germane.kernels.match import match_message
 from germane.kernels.packing import pack
@@ -163,6 +164,7 @@ class BlockIndex(RowIndex):
     def _allocate(self, n_blocks: int, n_zoned: int) -> None:
         n_slots = len(self.attributes)
         opened = self.opened if hasattr(self, "_blocks") else 0
+        self._units = None
         n_groups = -(-n_blocks // LANES)
         n_supers = -(-n_groups // LANES)
         self._blocks = kernels.Blocks(
@@ -172,7 +174,7 @@ class BlockIndex(RowIndex):
             heads=np.zeros(n_blocks, kernels.HEAD),
             tenants=np.full(n_blocks * LANES, -1, np.int32),
             places=self._places,
-            size=np.array([0, n_slots, n_zoned, opened, 0], np.int64),
+            size=np.array([0, n_slots, n_zoned, opened], np.int64),
         )
 
     def _grow(self) -> None:
@@ -269,6 +271,46 @@ class BlockIndex(RowIndex):
             *self._blocks, *rest, out, failed,
         )  # fmt: skip
 
+    def encode_messages(self, vectors: Keys) -> NDArray[np.int16]:
+        """Codes of many messages, by column of codes: the zoned ones first."""
+        keys = np.empty((len(vectors), len(self.attributes)), np.int16)
+        encode_batch(vectors, self.attributes, self._column, self._cuts, self._starts, keys)
+        return keys
+
+    @property
+    def blocks(self) -> kernels.Blocks:
+        """The arrays."""
+        return self._blocks
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks in use."""
+        return int(self._blocks.size[kernels.N_BLOCKS])
+
+    @property
+    def packed_by(self) -> NDArray[np.int32]:
+        """The message slots that have zones, most selective first."""
+        slots: NDArray[np.int32] = self.attributes[self._order[: self._blocks.size[2]]]
+        return slots
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """What a step of codes is worth in each zoned column: as much as zones are narrow."""
+        if self._units is None:
+            n_zoned = int(self._blocks.size[kernels.N_ZONED])
+            zones = self._blocks.zones.reshape(-1, n_zoned, 2, LANES).astype(np.int64)
+            widths = (zones[:, :, 1] - zones[:, :, 0]).transpose(1, 0, 2).reshape(n_zoned, -1)
+            used = widths >= 0
+            self._units = np.array(
+                [
+                    1.0 / (w[u].mean() + 1.0) if u.any() else 1.0
+                    for w, u in zip(widths, used, strict=True)
+                ]
+            )
+        return self._units
+
+    _units: NDArray[np.float64] | None = None
+
     @property
     def zoned(self) -> NDArray[np.bool_]:
         """Which slots have zones."""
@@ -279,6 +321,10 @@ class BlockIndex(RowIndex):
     def opened(self) -> int:
         """Blocks opened by messages so far."""
         return int(self._blocks.size[kernels.OPENED])
+
+    def count_opened(self, n: int) -> None:
+        """A batch has opened blocks, counted once for each of its messages."""
+        self._blocks.size[kernels.OPENED] += n
 
     def counters(self) -> Mapping[str, int]:
         c = self._counters
@@ -353,9 +399,6 @@ class BlockIndex(RowIndex):
         high_covered = np.minimum(entries[:, :, 1], top) <= held[:, :, 1]
         covered = low_covered & high_covered
         assert (covered | empty).all(), "k is not within K"
-        odd = ((held & 1) == 1) & (held != coding.ANY_HIGH)
-        coarse = (b.size[kernels.COARSE] >> np.arange(n_slots)) & 1
-        assert (odd.any(axis=(0, 2)) <= coarse).all()
         exact = (b.heads["exact"][at // LANES] >> (at % LANES).astype(np.uint64)) & np.uint64(1)
         tight = (held == entries).all(axis=(1, 2))
         assert tight[exact == 1].all(), "a row is marked exact but K is not k"

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.kernels.rowsets import first_fault
+from germane.kernels.rowsets import first_fault, mark
 
 Rows = NDArray[np.int32]
 Keys = NDArray[np.float64]
@@ -67,6 +67,14 @@ class AttributeIndex(ABC):
     @abstractmethod
     def probe_into(self, value: float, out: Rows) -> int:
         """Write what probe returns to the start of out; return how many."""
+
+    def probe_union(self, values: Keys, bits: NDArray[np.uint64]) -> None:
+        """Set the bits of all rows whose K holds one of some values, ascending and distinct.
+
+        An index without an order looks each of them up (Batching section 4).
+        """
+        for value in values.tolist():
+            mark(self.probe(value), bits)
 
     @property
     @abstractmethod

@@ -21,6 +21,7 @@ from germane.index.rowindex import EAGER, ESCALATE, Flags, Keys, Rest, RowIndex,
 from germane.index.skiplist import IntervalSkipList
 from germane.kernels.conjunctions import postfilter
 from germane.kernels.merge import merge_stamps
+from germane.kernels.rowsets import mark
 
 MAX_INDEXED = 2
 MOSTLY_EQUAL = 0.9
@@ -111,7 +112,7 @@ class ListIndex(RowIndex):
     ) -> tuple[int, int, int, int, int]:
         begin = self._probe(message, out)
         n_open = len(out) - begin
-        n_found, n_failed, n_waiting = postfilter(out, 0, begin, len(out), message, *rest, failed)
+        n_found, n_failed, n_waiting = postfilter(out[begin:], 0, message, *rest, out, failed)
         return n_found, n_failed, n_waiting, begin, n_open
 
     def _probe(self, message: Keys, out: Rows) -> int:
@@ -132,6 +133,26 @@ class ListIndex(RowIndex):
         if needed > 1:
             self._stamps[stamped] = 0
         return len(out) - int(found)
+
+    @property
+    def indexed(self) -> NDArray[np.int32]:
+        """The message slots that have an index, most selective first."""
+        slots: NDArray[np.int32] = self.attributes[list(self._lists)]
+        return slots
+
+    def union(self, messages: Keys, n_words: int) -> NDArray[np.uint64]:
+        """Bits of the rows that may match one of several messages [n, message slot]."""
+        union = np.zeros(n_words, np.uint64)
+        if not self._lists:
+            return union
+        mark(np.flatnonzero(self._awake).astype(np.int32), union)
+        for slot, index in self._lists.items():
+            values = np.unique(messages[:, self.attributes[slot]])
+            bits = np.zeros(n_words, np.uint64)
+            index.probe_union(values[~np.isnan(values)], bits)
+            mark(self._free[slot], bits)
+            union &= bits
+        return union
 
     def _leave_room(self, rows: Rows, slots: Rows, lows: Keys, highs: Keys) -> None:
         """K under AGILE; for the other strategies every change must be carried in."""

@@ -76,8 +76,9 @@ class RowIndex(ABC):
         """Find the rows whose K holds a message, and test those that are not certain.
 
         ``rest`` is what the postfilter reads. Rows that match are put to the front of ``out``,
-        false positives of predicates that follow a context into ``failed``, rows that wait for a
-        text to ``out[begin:]``. Returns (found, failed, waiting, begin, candidates).
+        false positives of predicates that follow a context to the front of ``failed``, rows that
+        wait for a text to its end; ``out[begin:]`` were tested one by one. Returns (found, failed,
+        waiting, begin, candidates).
         """
 
     @abstractmethod

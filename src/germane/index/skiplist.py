@@ -136,6 +136,10 @@ class IntervalSkipList(AttributeIndex):
         _, n = kernels.probe(self._arrays, self._pool, float(value), out)
         return room_for(n, out)
 
+    def probe_union(self, values: Keys, bits: NDArray[np.uint64]) -> None:
+        """As ``probe_union`` of the contract: each search goes on where the last one ended."""
+        kernels.probe_union(self._arrays, self._pool, values, bits)
+
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""

@@ -30,7 +30,16 @@ from germane.kernels.codes import (
     lowest_key,
 )
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.lanes import LANES, count_bits, lowest_bit, within
+from germane.kernels.lanes import (
+    LANES,
+    count_bits,
+    deepest,
+    inside,
+    lowest_bit,
+    narrowed,
+    touched,
+    within,
+)
 
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 ONE = np.uint64(1)
@@ -46,9 +55,8 @@ ESCALATED, MOVED, REWRITTEN, LOCAL_WRITE, N_COUNTERS = 0, 1, 2, 3, 4
 
 
 # entries of ``size``
-N_BLOCKS, N_SLOTS, N_ZONED, OPENED, COARSE = range(5)
-"""Opened: blocks that probes have opened so far. Coarse: a bit for each slot where some bound lies
-between two cuts, so that codes alone do not decide all messages."""
+N_BLOCKS, N_SLOTS, N_ZONED, OPENED = range(4)
+"""Opened: blocks that probes have opened so far."""
 
 HEAD = np.dtype([("occupied", np.uint64), ("awake", np.uint64), ("exact", np.uint64)])
 
@@ -80,12 +88,11 @@ def probe(
     """What holds the point in its K: certain rows at the front of ``out``, places at its end.
 
     Places are block * 64 + lane of rows that are not certain. ``points`` are the point's codes,
-    then those of the cuts at or below it, then those at or above it.
+    then what lows and highs are compared with (``kernels.codes.reach``).
     Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones
     hold the point; a block costs one 64-wide comparison a slot until no lane is left.
     """
     n_blocks, n_slots, n_zoned = size[N_BLOCKS], size[N_SLOTS], size[N_ZONED]
-    coarse = size[COARSE]
     n_certain = 0
     top = out.shape[0]
     visited = 0
@@ -107,20 +114,15 @@ def probe(
                 block = group * LANES + lowest_bit(members)
                 members &= members - ONE
                 visited += 1
-                found = heads[block].occupied & heads[block].awake
                 base = block * n_slots * PAIR
+                depths = deepest()
                 for slot in range(n_slots):
-                    if found == ZERO:
-                        break
-                    found &= within(codes, base + slot * PAIR, points[slot], points[slot])
+                    above, below = points[n_slots + slot], points[2 * n_slots + slot]
+                    depths = narrowed(depths, codes, base + slot * PAIR, above, below)
+                found = touched(depths) & heads[block].awake
                 if found == ZERO:
                     continue
-                certain = found & heads[block].exact
-                for slot in range(n_slots):
-                    if not (coarse >> slot) & 1:
-                        continue
-                    below, above = points[n_slots + slot], points[2 * n_slots + slot]
-                    certain &= within(codes, base + slot * PAIR, below, above)
+                certain = inside(depths) & found & heads[block].exact
                 found &= ~certain
                 while certain != ZERO:
                     out[n_certain] = tenants[block * LANES + lowest_bit(certain)]
@@ -198,12 +200,10 @@ def shrink_zone(
 
 @inlined
 def write(block: Any, slot: Any, lane: Any, low: Any, high: Any, codes: Any, size: Any) -> None:
-    """Write a lane's codes, and note whether they are coarse."""
+    """Write a lane's codes."""
     at = (block * size[N_SLOTS] + slot) * PAIR + lane
     codes[at] = low
     codes[at + LANES] = high
-    if (low & 1 and low != ANY_HIGH) or (high & 1 and high != ANY_HIGH):
-        size[COARSE] |= 1 << slot
 
 
 @inlined

@@ -46,6 +46,17 @@ def encode(key: Any, cuts: Any, start: Any, stop: Any) -> Any:
 
 
 @inlined
+def reach(code: Any) -> Any:
+    """(above, below): a bound's depth is above - low, or high - below.
+
+    Above 0 the bound surely holds the key, at 0 it may (they share a gap, or the key is a cut and
+    the bound in the gap beyond it), below 0 it does not.
+    """
+    even = 1 - (code & 1)
+    return code + even, max(code - even, NULL)
+
+
+@inlined
 def low_code(low: Any, high: Any, cuts: Any, start: Any, stop: Any) -> Any:
     """Code of an interval's lower end."""
     if low != low:

@@ -386,10 +386,8 @@ def ask_for_bounds(
 
 @kernel
 def postfilter(
-    out: Any,
+    candidates: Any,
     n_found: Any,
-    begin: Any,
-    end: Any,
     message: Any,
     rows: Any,
     owner: Any,
@@ -402,24 +400,25 @@ def postfilter(
     cache: Any,
     wanted: Any,
     stack: Any,
+    out: Any,
     failed: Any,
 ) -> Any:
-    """Test the candidates ``out[begin:end]`` against the current context.
+    """Test candidates against the current context.
 
-    Those that match go to ``out[n_found:]`` (in front of ``begin``), those that fail a predicate
-    that follows a context to ``failed``. Rows that wait for a text are compacted to
-    ``out[begin:]``. Returns (number found in all, failed, waiting).
+    Those that match go to ``out[n_found:]``, those that fail a predicate that follows a context to
+    the front of ``failed``, those that wait for a text to its end. ``candidates`` may be the end
+    of ``out``. Returns (number found in all, failed, waiting).
     """
     n_failed = 0
     n_waiting = 0
-    for i in range(begin, end):
-        if (i - begin) % AHEAD == 0:
-            stop = min(i + AHEAD, end)
+    for i in range(candidates.shape[0]):
+        if i % AHEAD == 0:
+            stop = min(i + AHEAD, candidates.shape[0])
             for k in range(i, stop):
-                ask_for_row(out[k], rows, owner)
+                ask_for_row(candidates[k], rows, owner)
             for k in range(i, stop):
-                ask_for_bounds(out[k], rows, owner, shapes, forms, pool, values)
-        row = out[i]
+                ask_for_bounds(candidates[k], rows, owner, shapes, forms, pool, values)
+        row = candidates[i]
         reason = test(
             row,
             message,
@@ -439,8 +438,8 @@ def postfilter(
             out[n_found] = row
             n_found += 1
         elif reason == MISSING:
-            out[begin + n_waiting] = row
             n_waiting += 1
+            failed[failed.shape[0] - n_waiting] = row
         elif follows_context(row, reason, rows, shapes, forms):
             failed[n_failed] = row
             n_failed += 1

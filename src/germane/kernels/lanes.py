@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, register_model
 
 LANES = 64
 """Rows in a block, blocks in a group, groups in a supergroup: one bit of a word each."""
@@ -97,3 +97,115 @@ def count_bits(typing_context: Any, word: Any) -> Any:
         return builder.call(function, [args[0]])
 
     return types.int64(types.uint64), generate
+
+
+class Depths(types.Type):
+    """Sixty-four int16 in registers: how deep a value lies inside each lane's interval."""
+
+    def __init__(self) -> None:
+        super().__init__("Depths")
+
+
+_DEPTHS = Depths()
+
+
+@register_model(Depths)
+class _DepthsModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, _VECTOR)
+
+
+@intrinsic
+def deepest(typing_context: Any) -> Any:
+    """The depths before any slot was looked at: as deep as can be."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(_VECTOR, [32767] * LANES)
+
+    return _DEPTHS(), generate
+
+
+@intrinsic
+def narrowed(
+    typing_context: Any, depths: Any, codes: Any, offset: Any, above: Any, below: Any
+) -> Any:
+    """Depths after one more slot: min(depths, above - low, high - below), saturated."""
+    signature = _DEPTHS(_DEPTHS, codes, types.int64, types.int16, types.int16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[1])(context, builder, args[1]).data
+        lows = _load(builder, data, args[2])
+        highs = _load(builder, data, builder.add(args[2], ir.Constant(_I64, LANES)))
+        subtract = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR]),
+            f"llvm.ssub.sat.v{LANES}i16",
+        )
+        from_low = builder.call(subtract, [_splat(builder, args[3]), lows])
+        to_high = builder.call(subtract, [highs, _splat(builder, args[4])])
+        return _least(builder, args[0], _least(builder, from_low, to_high))
+
+    return signature, generate
+
+
+def _least(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
+
+
+@intrinsic
+def inside(typing_context: Any, depths: Any) -> Any:
+    """Bits of the lanes that surely hold the value: a depth above 0."""
+    return types.uint64(_DEPTHS), _bits_above(0)
+
+
+@intrinsic
+def touched(typing_context: Any, depths: Any) -> Any:
+    """Bits of the lanes that may hold the value: a depth of 0 or more."""
+    return types.uint64(_DEPTHS), _bits_above(-1)
+
+
+def _bits_above(limit: int) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        bound = ir.Constant(_VECTOR, [limit] * LANES)
+        return builder.bitcast(builder.icmp_signed(">", args[0], bound), _I64)
+
+    return generate
+
+
+@intrinsic
+def keep(typing_context: Any, depths: Any, array: Any, offset: Any) -> Any:
+    """Write depths to a flat int16 array."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[1])(context, builder, args[1]).data
+        place = builder.bitcast(builder.gep(data, [args[2]]), _VECTOR.as_pointer())
+        builder.store(args[0], place).align = 2
+        return context.get_dummy_value()
+
+    return types.void(_DEPTHS, array, types.int64), generate
+
+
+@intrinsic
+def kept(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Read depths from a flat int16 array."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        return _load(builder, data, args[1])
+
+    return _DEPTHS(array, types.int64), generate
+
+
+@intrinsic
+def between(typing_context: Any, values: Any, offset: Any, low: Any, high: Any) -> Any:
+    """Bits of the 64 values at ``values[offset:]`` that lie in [low, high]."""
+    signature = types.uint64(values, types.int64, types.int16, types.int16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        lanes = _load(builder, data, args[1])
+        above = builder.icmp_signed("<=", _splat(builder, args[2]), lanes)
+        below = builder.icmp_signed("<=", lanes, _splat(builder, args[3]))
+        return builder.bitcast(builder.and_(above, below), _I64)
+
+    return signature, generate

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.blocks import ONE, OPENED, PAIR, ZERO, probe
-from germane.kernels.codes import encode
+from germane.kernels.blocks import N_SLOTS, ONE, OPENED, PAIR, ZERO, probe
+from germane.kernels.codes import encode, reach
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import (
     AHEAD,
@@ -65,10 +65,8 @@ def match_message(
     for slot in range(n_slots):
         column = column_of[attributes[slot]]
         key = encode(message[attributes[slot]], cuts, starts[slot], starts[slot + 1])
-        odd = key & 1
         points[column] = key
-        points[n_slots + column] = key - odd
-        points[2 * n_slots + column] = key + odd
+        points[n_slots + column], points[2 * n_slots + column] = reach(key)
     n_found, begin, opened = probe(
         points,
         codes,
@@ -130,8 +128,8 @@ def match_message(
             out[n_found] = row
             n_found += 1
         elif reason == MISSING:
-            out[begin + n_waiting] = row
             n_waiting += 1
+            failed[failed.shape[0] - n_waiting] = row
         elif follows_context(row, reason, rows, shapes, forms):
             failed[n_failed] = row
             n_failed += 1
@@ -157,12 +155,13 @@ def holds_at_borders(
 ) -> Any:
     """Whether a row that its codes decide matches, where a bound shares the message's gap."""
     first = shapes[rows[row].shape].first
-    base = (place // LANES) * size[1] * PAIR + place % LANES
+    n_slots = size[N_SLOTS]
+    base = (place // LANES) * n_slots * PAIR + place % LANES
     for form in range(first, shapes[rows[row].shape].last):
         column = column_of[forms[form].attribute]
-        key = points[column]
         at = base + column * PAIR
-        if key & 1 and (codes[at] == key or codes[at + LANES] == key):
+        above, below = points[n_slots + column], points[2 * n_slots + column]
+        if codes[at] == above or codes[at + LANES] == below:
             value = message[forms[form].attribute]
             if not holds(value, row, form, first, rows, owner, forms, pool, values):
                 return False

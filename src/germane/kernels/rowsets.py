@@ -218,3 +218,10 @@ def read(
         n += int(row >= 0)
         at += 1
     return n
+
+
+@kernel
+def mark(rows: NDArray[np.int32], bits: NDArray[np.uint64]) -> None:
+    """Set the bits of rows."""
+    for i in range(len(rows)):
+        bits[rows[i] >> 6] |= np.uint64(1) << np.uint64(rows[i] & 63)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.kernels.compile import kernel
-from germane.kernels.rowsets import CLASS, LINK, SIZE, add, discard, no_blocks, read, reserve
+from germane.kernels.rowsets import CLASS, LINK, SIZE, add, discard, mark, no_blocks, read, reserve
 
 FULL = 28  # height of the sentinels; other nodes are lower
 HEAD, TAIL = 0, 1
@@ -379,6 +379,68 @@ def probe(
     for i in range(n):
         filled = read(s.slots, pool, slots[i], out, filled)
     return out, total
+
+
+@kernel
+def probe_union(
+    s: Arrays, pool: NDArray[np.int32], values: NDArray[np.float64], bits: NDArray[np.uint64]
+) -> None:
+    """Set the bits of the rows whose K holds one of some ascending values.
+
+    A search starts, on each level, where the last one left it; a slot that was read for an
+    earlier value is not read again (Batching section 4).
+    """
+    slots = np.empty(2 * FULL + 2, np.int64)
+    path = np.full(FULL + 1, HEAD, np.int64)
+    seen = np.zeros(int(s.meta[N_SLOTS]), np.bool_)
+    rows = np.empty(64, np.int32)
+    for i in range(len(values)):
+        n = stab_from(s, values[i], path, slots)
+        for k in range(n):
+            slot = slots[k]
+            if seen[slot]:
+                continue
+            seen[slot] = True
+            size = int(s.slots[slot, SIZE])
+            if size > len(rows):
+                rows = np.empty(2 * size, np.int32)
+            read(s.slots, pool, slot, rows, 0)
+            mark(rows[:size], bits)
+
+
+@kernel
+def stab_from(s: Arrays, value: float, path: NDArray[np.int64], out: NDArray[np.int64]) -> int:
+    """As ``stab``, for values that ascend from call to call; ``path`` is where the last one went.
+
+    Returns how many slots.
+    """
+    out[0] = FULL - 1
+    n = 1
+    x = HEAD
+    found = HEAD if value == -np.inf else -1
+    for level in range(int(s.meta[TOP]) - 1, -1, -1):
+        if found >= 0:
+            break
+        if s.keys[path[level]] > s.keys[x] and s.keys[path[level]] < value:
+            x = path[level]
+        y = after(s, x, level)
+        while s.keys[y] < value:
+            x = y
+            y = after(s, x, level)
+        path[level] = x
+        if s.keys[y] == value:
+            found = y
+        else:
+            out[n] = s.nodes[x, SLOT] + level
+            n += 1
+    if found == HEAD or found == TAIL:
+        n = 0
+    if found >= 0:
+        first = int(s.nodes[found, SLOT])
+        for e in range(first, first + int(s.nodes[found, HEIGHT]) + 1):
+            out[n] = e
+            n += 1
+    return n
 
 
 @kernel

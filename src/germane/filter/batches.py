@@ -1,0 +1,337 @@
+"""Batches of messages through all tables: grouped, probed, tested, delivered, round by round.
+
+In: vectors of messages. Out: ``Found``, the profile rows of each message. The batch is grouped
+once, under its largest index, and cut into rounds of whole minibatches, so that what a round writes
+stays in the cache; smaller tables group a round's messages anew, and rows that are in no index are
+tested against an index of the messages instead. Every message sees the same state: nothing changes
+while a batch is matched.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.batch.minibatches import Minibatches, Places, Vectors, group, plain
+from germane.batch.probing import Scratch, match_blocks, match_rows
+from germane.batch.settings import (
+    AUTO,
+    FULL,
+    FULL_MESSAGES,
+    MINI,
+    MINI_MESSAGES,
+    UNBATCHED,
+    Batching,
+    Grouping,
+)
+from germane.batch.tuning import Tuner
+from germane.context import Ids
+from germane.filter.table import Table
+from germane.filter.tables import FEW_TABLES, Tables
+from germane.index.blocks import BlockIndex
+from germane.index.lists import ListIndex
+from germane.index.rowindex import Rows
+from germane.kernels import batches as kernels
+from germane.kernels.batches import Batch
+from germane.kernels.rowsets import mark
+
+ROUND = 2048
+"""Messages whose matches are delivered at once."""
+DEFAULT_SIZE = 64
+
+MatchOne = Callable[[NDArray[np.float64], Any], Rows]
+RawOf = Callable[[int], Mapping[str, Any]]
+
+
+class Found(NamedTuple):
+    """Profile rows of each message: ``parts[part[m]][starts[m] : starts[m] + counts[m]]``."""
+
+    parts: list[Rows]
+    part: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def spread(self, numbers: NDArray[np.int64], n: int) -> "Found":
+        """The same as messages with these numbers out of n; the others reach nobody."""
+        part, starts, counts = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        part[numbers], starts[numbers], counts[numbers] = self.part, self.starts, self.counts
+        return Found(self.parts or [_NO_ROWS], part, starts, counts)
+
+
+class Source(NamedTuple):
+    """What one index, or the rows outside all, found in a round."""
+
+    hits: NDArray[Any]
+    finds: NDArray[Any]
+    order: Places
+    tenants: Rows
+    pairs: NDArray[np.int32]  # (message, row) that texts decided
+
+
+class Batches:
+    """Matches batches; remembers what they cost."""
+
+    def __init__(self, tables: Tables, ids: Ids, match_one: MatchOne, settings: Batching) -> None:
+        self.tables = tables
+        self.ids = ids  # of profiles
+        self.match_one = match_one
+        self.settings = settings
+        self.tuner = Tuner()
+        self.scratch = Scratch()
+        self.n_batches = 0
+        self.n_messages = 0
+        self.n_minibatches = 0
+        self.n_tested = 0
+        self.n_found = 0
+        self.last = ""  # strategy
+
+    def match(self, vectors: Vectors, raw_of: RawOf) -> Found:
+        """The profile rows of each message of a batch."""
+        n = len(vectors)
+        start = time.perf_counter_ns()
+        strategy, how = self._choose(n)
+        if strategy == UNBATCHED:
+            found = self._one_by_one(vectors, raw_of)
+        else:
+            found = self._by_groups(vectors, raw_of, strategy, how)
+        if self.settings.strategy == AUTO and n:
+            size = 1 if strategy == UNBATCHED else how
+            self.tuner.learn(n, size, (time.perf_counter_ns() - start) / n)
+        self.last = strategy
+        self.n_batches += 1
+        self.n_messages += n
+        self.n_found += int(found.counts.sum())
+        return found
+
+    def _choose(self, n: int) -> tuple[str, Grouping | int | None]:
+        """The strategy for a batch, and how to group it (None: not at all)."""
+        wanted, grouping = self.settings.strategy, self.settings.grouping
+        if wanted == AUTO:
+            if grouping is not None:
+                return (MINI_MESSAGES, grouping) if n > 1 else (UNBATCHED, None)
+            size = self.tuner.size(n)
+            return (UNBATCHED, None) if size <= 1 else (MINI_MESSAGES, size)
+        if wanted in (MINI, MINI_MESSAGES):
+            return wanted, DEFAULT_SIZE if grouping is None else grouping
+        return wanted, None
+
+    def _one_by_one(self, vectors: Vectors, raw_of: RawOf) -> Found:
+        n = len(vectors)
+        rows = [self.match_one(vectors[i], raw_of(i)) for i in range(n)]
+        counts = np.fromiter((len(r) for r in rows), np.int64, n)
+        starts = np.zeros(n, np.int64)
+        if n > 1:
+            np.cumsum(counts[:-1], out=starts[1:])
+        return Found(
+            [np.concatenate(rows) if n else _NO_ROWS], np.zeros(n, np.int32), starts, counts
+        )
+
+    # rounds ----------------------------------------------------------------------------------
+
+    def _by_groups(
+        self, vectors: Vectors, raw_of: RawOf, strategy: str, how: Grouping | int | None
+    ) -> Found:
+        n = len(vectors)
+        found = Found([], np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        if not n:
+            return found
+        tables = self.tables
+        tables.begin_batch(vectors)
+        used = [t for t in tables.tables if t.n_inside] if tables.strategy.indexed else []
+        first = max(used, key=lambda t: t.n_inside, default=None)
+        everyone: Places = np.arange(n, dtype=np.int32)
+        grouped = None if first is None else self._group(first, vectors, everyone, how)
+        order = everyone if grouped is None else grouped.order
+        group_at = begin = 0
+        while begin < n:
+            if grouped is None:
+                end, next_group = min(begin + ROUND, n), 0
+            else:
+                next_group = int(np.searchsorted(grouped.ends, min(begin + ROUND, n))) + 1
+                end = int(grouped.ends[next_group - 1])
+            members = order[begin:end]
+            sources = []
+            if first is not None and grouped is not None:
+                span = (group_at, next_group)
+                sources += self._match_grouped(first, grouped, span, strategy, raw_of)
+            for table in used:
+                if table is not first:
+                    sources += self._match_table(table, vectors, members, strategy, how, raw_of)
+            if tables.n_outside:
+                sources.append(self._sweep(vectors, members, strategy, raw_of))
+            self._deliver(sources, members, found)
+            begin, group_at = end, next_group
+        return found
+
+    def _group(
+        self, table: Table, vectors: Vectors, members: Places, how: Grouping | int | None
+    ) -> Minibatches:
+        start = time.perf_counter_ns()
+        assert table.index is not None
+        minibatches = group(table.index, vectors, members, how)
+        self.n_minibatches += len(minibatches)
+        self.scratch.timed("group", start)
+        return minibatches
+
+    def _match_table(
+        self,
+        table: Table,
+        vectors: Vectors,
+        members: Places,
+        strategy: str,
+        how: Grouping | int | None,
+        raw_of: RawOf,
+    ) -> list[Source]:
+        """A table that the batch was not grouped by."""
+        if len(self.tables.tables) > FEW_TABLES and len(table.required):
+            members = members[~np.isnan(vectors[np.ix_(members, table.required)]).any(axis=1)]
+        if not len(members):
+            return []
+        grouped = self._group(table, vectors, members, how)
+        return self._match_grouped(table, grouped, (0, len(grouped)), strategy, raw_of)
+
+    def _match_grouped(
+        self,
+        table: Table,
+        grouped: Minibatches,
+        span: tuple[int, int],
+        strategy: str,
+        raw_of: RawOf,
+    ) -> list[Source]:
+        """Some minibatches with the index that they were grouped for."""
+        if isinstance(table.index, BlockIndex):
+            return [self._match_blocks(table, grouped, span, strategy, raw_of)]
+        sources = []
+        vectors, ends = grouped.batch.vectors, grouped.ends.tolist()
+        for number in range(*span):
+            members = grouped.order[ends[number - 1] if number else 0 : ends[number]]
+            bits = self._union(table, vectors[members], strategy)
+            sources.append(self._match_rows(bits, vectors, members, strategy, raw_of, table))
+        return sources
+
+    def _union(self, table: Table, messages: Vectors, strategy: str) -> NDArray[np.uint64]:
+        """The union set of a minibatch, as bits; all rows where profiles are not indexed."""
+        start = time.perf_counter_ns()
+        assert isinstance(table.index, ListIndex)
+        if strategy == FULL_MESSAGES:
+            bits = np.zeros(len(self.tables.outside), np.uint64)
+            mark(self.tables.rows_inside(table), bits)
+        else:
+            bits = table.index.union(messages, len(self.tables.outside))
+        self.scratch.n_union += int(np.bitwise_count(bits).sum())
+        self.scratch.timed("probe", start)
+        return bits
+
+    def _match_blocks(
+        self,
+        table: Table,
+        grouped: Minibatches,
+        span: tuple[int, int],
+        strategy: str,
+        raw_of: RawOf,
+    ) -> Source:
+        index, scratch = table.index, self.scratch
+        assert isinstance(index, BlockIndex)
+        vectors = grouped.batch.vectors
+        rest = self.tables.rest()
+        scratch.until_it_fits(
+            lambda: match_blocks(index, grouped, *span, strategy, rest, scratch), vectors.shape[1]
+        )
+        index.count_opened(int(scratch.state[kernels.N_OPENED]))
+        return self._source(grouped.batch, index.blocks.tenants, raw_of, table)
+
+    def _sweep(self, vectors: Vectors, members: Places, strategy: str, raw_of: RawOf) -> Source:
+        """Rows that no index holds."""
+        start = time.perf_counter_ns()
+        bits = self.tables.outside
+        source = self._match_rows(bits, vectors, members, strategy, raw_of, None)
+        self.tables.swept_batch(len(members), time.perf_counter_ns() - start)
+        return source
+
+    def _match_rows(
+        self,
+        bits: NDArray[np.uint64],
+        vectors: Vectors,
+        members: Places,
+        strategy: str,
+        raw_of: RawOf,
+        table: Table | None,
+    ) -> Source:
+        scratch = self.scratch
+        batch = plain(vectors, members)
+        rest = self.tables.rest()
+        indexed = strategy in (FULL_MESSAGES, MINI_MESSAGES) or (
+            strategy == FULL and not self.tables.strategy.indexed
+        )
+        scratch.until_it_fits(
+            lambda: match_rows(bits, batch, indexed, rest, scratch), vectors.shape[1]
+        )
+        return self._source(batch, _NO_ROWS, raw_of, table)
+
+    def _source(self, batch: Batch, tenants: Rows, raw_of: RawOf, table: Table | None) -> Source:
+        """Take what stages have found out of the scratch, and let the table learn from it."""
+        state = self.scratch.state
+        n_failed = int(state[kernels.N_FAILED])
+        hits, finds = (found.copy() for found in self.scratch.found)
+        self.n_tested += int(state[kernels.N_TESTED])
+        pairs = self.tables.test_pairs(self.scratch.pairs_waiting().copy(), batch.vectors, raw_of)
+        self.tables.learn_batch(
+            table, self.scratch.failed[:n_failed], int(state[kernels.N_CANDIDATES])
+        )
+        return Source(hits, finds, batch.order, tenants, pairs)
+
+    # delivery --------------------------------------------------------------------------------
+
+    def _deliver(self, sources: list[Source], members: Places, found: Found) -> None:
+        """Write the profiles of a round's messages, and where they are."""
+        start = time.perf_counter_ns()
+        counts = found.counts
+        for source in sources:
+            kernels.count(source.hits, source.finds, source.order, source.pairs, counts)
+        mine = counts[members]
+        starts = np.zeros(len(members) + 1, np.int64)
+        np.cumsum(mine, out=starts[1:])
+        rows: Rows = np.empty(starts[-1], np.int32)
+        found.starts[members] = starts[:-1]
+        cursor = found.starts.copy() if len(sources) else found.starts
+        for source in sources:
+            kernels.deliver(
+                source.hits, source.finds, source.order, source.pairs, source.tenants, cursor, rows
+            )
+        self._as_profiles(rows, members, found)
+        found.part[members] = len(found.parts)
+        found.parts.append(rows)
+        self.scratch.timed("deliver", start)
+
+    def _as_profiles(self, rows: Rows, members: Places, found: Found) -> None:
+        """Rows of conjunctions -> rows of profiles, each once a message."""
+        conjunctions = self.tables.conjunctions
+        if conjunctions.rows_are_profiles:
+            return
+        rows[:] = conjunctions.profile[rows]
+        if conjunctions.n_live != len(self.ids):
+            kernels.once_each(rows, members, found.starts, found.counts)
+
+    # for people ------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """What was decided and done."""
+        return {
+            "strategy": self.settings.strategy,
+            "grouping": repr(self.settings.grouping or "tuned"),
+            "last": self.last,
+            "batches": self.n_batches,
+            "messages": self.n_messages,
+            "minibatches": self.n_minibatches,
+            "minibatch": self.n_messages / self.n_minibatches if self.n_minibatches else 1.0,
+            "union_rows": self.scratch.n_union,
+            "tested": self.n_tested,
+            "matches": self.n_found,
+            "stage_ns": dict(self.scratch.stage_ns),
+            "sizes": self.tuner.describe(),
+        }
+
+
+_NO_ROWS: Rows = np.empty(0, np.int32)

@@ -1,0 +1,200 @@
+"""Arrow columns -> keys: one conversion a column where Arrow's type fits, one a value elsewhere.
+
+In: a table whose columns are attributes. Out: float64 keys by column (``context.values``), and an
+error for each row that has a malformed value. The type of an attribute that nothing has used yet
+is fixed by its first value in a row that is not malformed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.context import Strings
+from germane.context.values import MAX_TEXT, key, location
+from germane.model import GermaneError, InvalidValue, Schema
+
+Keys = tuple[NDArray[np.float64], ...]
+
+
+class Columns:
+    """The attributes of a table's rows, read when they are asked for."""
+
+    def __init__(self, table: Any, schema: Schema, strings: Strings, reserved: Any = ()) -> None:
+        self._table = table.combine_chunks()
+        self._schema = schema
+        self._strings = strings
+        self.names = [name for name in table.column_names if name not in reserved]
+        if len(set(self.names)) < len(self.names):
+            raise InvalidValue("a table of messages has two columns of one name")
+        self.errors: dict[int, GermaneError] = {}
+        self._known: dict[str, tuple[Keys, int]] = {}  # keys, and the epoch of their strings
+        self._present: dict[str, NDArray[np.bool_]] = {}
+
+    def row(self, i: int) -> Mapping[str, Any]:
+        """The raw values of a row, looked up one by one."""
+        return _Row(self._table, i)
+
+    def present(self, name: str) -> NDArray[np.bool_]:
+        """Which rows have a value (a NaN is none)."""
+        known = self._present.get(name)
+        if known is None:
+            column = self._column(name)
+            known = np.asarray(column.is_valid())
+            if str(column.type) in ("float", "double", "halffloat"):
+                known = known & ~np.isnan(_numbers(column))
+            self._present[name] = known
+        return known
+
+    def settle(self, rows: NDArray[np.int64], where: str) -> None:
+        """Fix the types of attributes that have none yet, by the first good value of each."""
+        for name in self.names:
+            if self._schema.type_of(name) is None:
+                used = rows[self.present(name)[rows]]
+                used = used[[i not in self.errors for i in used.tolist()]] if self.errors else used
+                type_ = type_of_column(self._column(name).type) if len(used) else None
+                if type_ is not None:
+                    self._schema.fix(name, type_, where)
+
+    def keys(self, name: str, rows: NDArray[np.int64], keep: bool) -> Keys:
+        """Keys of a column, whole; strings of ``rows`` become members where they are kept."""
+        type_ = self._schema.type_of(name)
+        if type_ is None:
+            return (np.full(self._table.num_rows, np.nan),)
+        if type_ == "string" and keep:
+            self._keep_strings(name, rows)
+        known = self._known.get(name)
+        if known is None or (type_ == "string" and known[1] != self._strings.epoch):
+            known = self._known[name] = (self._read(name, type_), self._strings.epoch)
+        return known[0]
+
+    def _column(self, name: str) -> Any:
+        import pyarrow as pa
+
+        column = self._table.column(name)
+        chunks = column.chunks
+        return chunks[0] if len(chunks) == 1 else pa.array([], column.type)
+
+    def _keep_strings(self, name: str, rows: NDArray[np.int64]) -> None:
+        column = self._column(name)
+        if is_text(column.type):
+            texts = column.take(rows).unique().to_pylist()
+            self._strings.add_many(
+                text for text in texts if text is not None and len(text) <= MAX_TEXT
+            )
+
+    def _read(self, name: str, type_: str) -> Keys:
+        """Keys of a column; what cannot be read is an error of its row."""
+        column = self._column(name)
+        kind = str(column.type)
+        if type_ == "number" and is_number(column.type):
+            return (_numbers(column),)
+        if type_ == "boolean" and kind == "bool":
+            return (_numbers(column),)
+        if type_ == "string" and is_text(column.type):
+            return (self._labels(name, column),)
+        n = len(column)
+        parts = np.full((2 if type_ == "location" else 1, n), np.nan)
+        for i in np.flatnonzero(self.present(name)).tolist():
+            try:
+                value = column[i].as_py()
+                if type_ == "location":
+                    parts[:, i] = location(name, value)
+                elif type_ in ("category", "xml"):
+                    raise InvalidValue(
+                        f"attribute {name!r} is of type {type_}, which is not supported yet"
+                    )
+                else:
+                    parts[0, i] = key(name, type_, value, self._strings, False)
+            except GermaneError as error:
+                self.errors.setdefault(i, error)
+            except (ValueError, OverflowError) as error:
+                self.errors.setdefault(
+                    i, InvalidValue(f"attribute {name!r}: {column[i]!s:.100}: {error}")
+                )
+        return tuple(parts)
+
+    def _labels(self, name: str, column: Any) -> NDArray[np.float64]:
+        """Labels of strings, looked up once for each distinct one."""
+        coded = column if str(column.type).startswith("dictionary") else column.dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        labels = np.full(len(texts) + 1, np.nan)
+        long = np.zeros(len(texts) + 1, np.bool_)
+        for i, text in enumerate(texts):
+            if text is not None and len(text) <= MAX_TEXT:
+                labels[i] = self._strings.label(text)
+            long[i] = text is not None and len(text) > MAX_TEXT
+        places = np.asarray(coded.indices.fill_null(len(texts)), np.int64)
+        for i in np.flatnonzero(long[places]).tolist():
+            self.errors.setdefault(
+                i, InvalidValue(f"attribute {name!r} has a string above {MAX_TEXT:,} characters")
+            )
+        return labels[places]
+
+
+class _Row(Mapping[str, Any]):
+    """One row of a table as a mapping."""
+
+    def __init__(self, table: Any, row: int) -> None:
+        self._table = table
+        self._row = row
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._table.column_names:
+            raise KeyError(name)
+        return self._table.column(name)[self._row].as_py()
+
+    def __iter__(self) -> Any:
+        return iter(self._table.column_names)
+
+    def __len__(self) -> int:
+        return len(self._table.column_names)
+
+
+def is_number(type_: Any) -> bool:
+    """Whether an Arrow type holds numbers that fit float64 as they are."""
+    import pyarrow.types as t
+
+    return bool(t.is_integer(type_) or t.is_floating(type_))
+
+
+def is_text(type_: Any) -> bool:
+    """Whether an Arrow type holds strings."""
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        return is_text(type_.value_type)
+    return bool(t.is_string(type_) or t.is_large_string(type_))
+
+
+def type_of_column(type_: Any) -> str | None:
+    """The attribute type that an Arrow type shows by itself; None for NULLs."""
+    import pyarrow.types as t
+
+    if t.is_null(type_):
+        return None
+    if is_number(type_) or t.is_decimal(type_):
+        return "number"
+    if is_text(type_):
+        return "string"
+    if t.is_boolean(type_):
+        return "boolean"
+    if t.is_timestamp(type_) or t.is_date(type_):
+        return "timestamp"
+    if t.is_struct(type_) or t.is_list(type_) or t.is_fixed_size_list(type_):
+        return "location"
+    raise InvalidValue(
+        f"a column of {type_} holds no values of an attribute; use numbers, strings, booleans, "
+        "timestamps or (latitude, longitude) pairs"
+    )
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    """A column of numbers or booleans as float64, NULL as NaN."""
+    import pyarrow as pa
+
+    floats = column.cast(pa.float64(), safe=False) if str(column.type) != "bool" else column
+    if str(column.type) == "bool":
+        floats = column.cast(pa.int8()).cast(pa.float64())
+    return np.ascontiguousarray(floats.to_numpy(zero_copy_only=False), np.float64)
