@@ -37,7 +37,7 @@ if os.environ.get("GERMANE_SHRINK"):
     PHASES.append(Phase.shrink)
 HYPOTHESIS = settings(
     phases=PHASES,
-    max_examples=15 * LONGER,
+    max_examples=10 * LONGER,
     deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
@@ -386,7 +386,7 @@ def story(seed: int, arrow: bool) -> Story:
     return Story.of(stream, declared=c.chance(50))
 
 
-SEEDS = range(5 * LONGER)
+SEEDS = range(4 * LONGER)
 
 
 @every_variant
@@ -439,7 +439,7 @@ def restless() -> Story:
     stream = Stream(c, {"n": "number", "m": "number", "s": "string"}, arrow=True)
     stream.prelude(150)
     for _ in range(30):
-        for _ in range(c.below(60)):
+        for _ in range(c.below(40)):
             stream._change(
                 c.pick(SPREAD),
                 {c.pick("nm"): None if c.chance(10) else c.below(40) / 2},
@@ -905,7 +905,7 @@ def workload(name: str, n_profiles: int = 200, n_rounds: int = N_ROUNDS) -> Work
             changes.append(("subscribe", f"q{k}", drawn.condition(), c.pick(who)))
         for kind, *arguments in changes:
             getattr(oracle, kind)(*arguments)
-        messages = batch_of(drawn, 20)
+        messages = batch_of(drawn, 16)
         rounds.append(Round(changes, messages, [oracle.match(message) for message in messages]))
     return Workload(drawn.schema, profiles, contexts, rounds)
 
@@ -960,7 +960,7 @@ def turn_of(index: str, name: str, strategy: str) -> int:
 CASES = [
     case
     for case in product(INDEXES, WORKLOADS, STRATEGIES)
-    if LONGER > 1 or turn_of(*case) % 5 in (0, 2, 3)  # each two of them meet
+    if LONGER > 1 or "agile" in case or turn_of(*case) % 5 in (0, 2)  # each two of them meet
 ]
 
 
@@ -1012,7 +1012,7 @@ def test_tuned_through_many_batches(index, structure):
     f = work.filter(index, structure, batching=batching(strategy))
     for round in work.rounds:
         change(f, round.changes)
-        for size in (1, 3, 20):
+        for size in (1, 3, 16):
             for at in range(0, len(round.messages), size):
                 found = f.match_many(round.messages[at : at + size])
                 assert found.by_message() == round.expected[at : at + size]
@@ -1202,8 +1202,7 @@ def test_stats_tell_what_was_done(strategy):
     assert stats["batches"] == 4
     assert stats["messages"] == n_messages
     assert stats["matches"] == n_matches
-    assert stats["strategy"] in STRATEGIES[1:]
-    assert strategy in ("auto", stats["strategy"])
+    assert stats["strategy"] in (STRATEGIES if strategy == "auto" else [strategy])
     stages = {"group", "probe", "message_index", "postfilter", "deliver"}
     assert stages <= set(stats["stage_ns"])
     assert all(spent >= 0 for spent in stats["stage_ns"].values())

@@ -18,7 +18,7 @@ import germane
 from ..record import chain, digest
 from ..rounds import quiet
 
-COUNTERS = ("messages", "batches", "union_rows", "tested", "matches")
+COUNTERS = ("messages", "batches", "minibatches", "union_rows", "tested", "matches")
 STAGES = ("group", "probe", "message_index", "postfilter", "deliver")
 
 
@@ -31,10 +31,15 @@ class Contestant:
     grouping: dict[str, Any] | None = None  # {"fixed_size": n} or {"by_value": [width, …]}
     tuned: bool = False
     up_to: int = 1 << 30
+    only: tuple[int, ...] = ()
 
     @property
     def key(self) -> str:
         return f"{self.name} {self.grouping}" if self.grouping else self.name
+
+    def enters(self, batch_size: int) -> bool:
+        """Whether it is run at a batch size."""
+        return batch_size <= self.up_to and (not self.only or batch_size in self.only)
 
     def batching(self) -> Any:
         """The setting of a filter."""
@@ -52,6 +57,7 @@ def contestants(entries: list[dict[str, Any]]) -> list[Contestant]:
     found = []
     for entry in entries:
         own = {key: entry[key] for key in ("tuned", "up_to") if key in entry}
+        own["only"] = tuple(entry.get("only", ()))
         kinds = [kind for kind in ("fixed_size", "by_value") if kind in entry]
         groupings = [{kind: setting} for kind in kinds for setting in entry[kind]]
         for grouping in groupings or [None]:
@@ -81,12 +87,14 @@ class Player:
     n_batch: int  # messages in a call
     n_checked: int
     streamed: bool
+    warm: bool  # a batch that is not timed comes first, where the filter was set anew
     digests: list[int] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     stage_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STAGES, 0))
     decided: dict[str, Any] = field(default_factory=dict)
     _next: int = 0
+    _new: bool = True
 
     @property
     def spent(self) -> float:
@@ -94,8 +102,7 @@ class Player:
 
     def play(self, seconds: float, least: int = 1, most: int = 1 << 60) -> Turn:
         """Batches for about so long, and so many at least and at the most."""
-        if not self.contestant.tuned:
-            self.filter.batching = self.contestant.batching()
+        self._take_over()
         before = self.filter.stats()["batching"]
         turn = Turn()
         while turn.n_batches < most and (turn.n_batches < least or turn.seconds < seconds):
@@ -104,6 +111,16 @@ class Player:
             turn.n_batches += 1
         self._observe(before, self.filter.stats()["batching"])
         return turn
+
+    def _take_over(self) -> None:
+        """Set the filter as this contestant wants it, and let its buffers grow."""
+        wanted = self.contestant.batching()
+        if self.filter.batching != wanted:
+            self.filter.batching = wanted
+            self._new = True
+        if self._new and self.warm:
+            self._batch()
+        self._new = False
 
     def _batch(self) -> float:
         if self._next + self.n_batch > len(self.messages):
@@ -135,11 +152,7 @@ class Player:
         for stage in STAGES:
             spent = now["stage_ns"].get(stage, 0) - before["stage_ns"].get(stage, 0)
             self.stage_ns[stage] += int(spent)
-        self.decided = {
-            "minibatch": float(now["minibatch"] or 0),
-            "strategy": str(now["strategy"]),
-            "grouping": str(now["grouping"]),
-        }
+        self.decided = {name: str(now[name]) for name in ("strategy", "grouping", "last", "sizes")}
 
     def forget(self) -> None:
         """Counters start again: what came before was the warm-up."""

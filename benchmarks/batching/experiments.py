@@ -1,7 +1,7 @@
 """Run the cells and write raw observations; nothing here interprets them.
 
-Contestants at one batch size of one stream take turns (`contest`). Those that tune themselves
-have a filter of their own, which goes on learning from one batch size to the next; the others
+Contestants at one batch size of one stream take turns (`contest`). Every strategy has a filter of
+its own, which goes on learning from one batch size to the next; the many settings of groupings
 share one, and set its batching before their turn.
 """
 
@@ -66,8 +66,8 @@ class Bench:
         self._rates: dict[str, float] = {}
 
     def filter_of(self, contestant: Contestant) -> Any:
-        """The filter of a contestant: its own if it is tuned."""
-        key = contestant.key if contestant.tuned else "shared"
+        """The filter of a contestant: its own, but for settings of groupings."""
+        key = "shared" if contestant.grouping else contestant.key
         if key not in self._filters:
             f = self._stable.fresh("built", self._build)
             f.batching = contestant.batching()
@@ -92,28 +92,24 @@ class Bench:
         f = self.filter_of(contestant)
         messages = self.arranged(f)
         n = min(n, len(messages))
-        return Player(
-            contestant, f, messages, n, self.budget.n_checked, n >= self.budget.stream_from
-        )
+        streamed = n >= self.budget.stream_from
+        # Who is new is expected to be as fast as messages one by one.
+        singly = n / self._rates.get(UNBATCHED, float("inf"))
+        warm = (self.expected_s(contestant, n) or singly) < self.budget.cell_s
+        return Player(contestant, f, messages, n, self.budget.n_checked, streamed, warm)
 
-    def expected_s(self, player: Player) -> float:
+    def expected_s(self, contestant: Contestant, n_batch: int) -> float:
         """Seconds of one batch, from the rate at the batch size before; 0 at the first."""
-        rate = self._rates.get(player.contestant.key)
-        return player.n_batch / rate if rate else 0.0
+        rate = self._rates.get(contestant.key)
+        return n_batch / rate if rate else 0.0
 
     def warm_up(self, player: Player) -> None:
-        """Let tuned contestants tune, others have a batch; not where a batch is a whole cell.
-
-        Who is new is expected to be as fast as messages one by one.
-        """
+        """Let a contestant that tunes itself do so at this batch size."""
         budget = self.budget
-        singly = player.n_batch / self._rates.get(UNBATCHED, float("inf"))
         if player.contestant.tuned:
             most = max(budget.warm_up_batches, budget.warm_up_messages // player.n_batch)
             player.play(budget.warm_up_s, budget.least_batches, most)
-        elif (self.expected_s(player) or singly) < budget.cell_s:
-            player.play(0.0)
-        player.forget()
+            player.forget()
 
     def remember(self, player: Player) -> None:
         n = sum(turn.n_messages for turn in player.turns)
@@ -140,7 +136,7 @@ def observe(
     players, too_slow = [], []
     for contestant in entrants:
         player = bench.player(contestant, batch_size)
-        slow = bench.expected_s(player) > bench.budget.longest_s
+        slow = bench.expected_s(contestant, player.n_batch) > bench.budget.longest_s
         (too_slow if slow else players).append(player)
     for player in players:
         bench.warm_up(player)
@@ -158,7 +154,7 @@ def observe(
             "answers_agree": agree,
         }
     for player in too_slow:
-        expected = round(bench.expected_s(player), 1)
+        expected = round(bench.expected_s(player.contestant, player.n_batch), 1)
         yield describe(player, batch_size) | {"turns": [], "expected_batch_s": expected}
 
 
@@ -238,7 +234,7 @@ def _experiment(
         steps.say(
             f"{bench.structure} {bench.work.name} {experiment['name']}: batches of {batch_size:,}"
         )
-        present = [c for c in entrants if batch_size <= c.up_to]
+        present = [c for c in entrants if c.enters(batch_size)]
         for line in observe(bench, present, batch_size, experiment.get("cell_share", 1.0)):
             journal.write(experiment["name"], bench.head() | line)
         steps.done()

@@ -47,7 +47,8 @@ class Cell:
     @property
     def minibatch(self) -> float:
         """Messages in a minibatch, on the average."""
-        return float(self.line["decided"]["minibatch"])
+        counters = self.line["counters"]
+        return float(counters["messages"] / max(1, counters["minibatches"]))
 
     @property
     def setting(self) -> str:

@@ -86,6 +86,9 @@ class Batches:
         self.n_tested = 0
         self.n_found = 0
         self.last = ""  # strategy
+        # What a batch teaches moves rows within the indexes, so it waits until all is delivered.
+        self._lessons: list[tuple[Table | None, Rows, int]] = []
+        self._swept = (0, 0)  # messages, nanoseconds
 
     def match(self, vectors: Vectors, raw_of: RawOf) -> Found:
         """The profile rows of each message of a batch."""
@@ -163,6 +166,12 @@ class Batches:
                 sources.append(self._sweep(vectors, members, strategy, raw_of))
             self._deliver(sources, members, found)
             begin, group_at = end, next_group
+        for table, failed, n_candidates in self._lessons:
+            tables.learn_batch(table, failed, n_candidates)
+        self._lessons.clear()
+        if self._swept[0]:
+            tables.swept_batch(*self._swept)
+            self._swept = (0, 0)
         return found
 
     def _group(
@@ -247,7 +256,8 @@ class Batches:
         start = time.perf_counter_ns()
         bits = self.tables.outside
         source = self._match_rows(bits, vectors, members, strategy, raw_of, None)
-        self.tables.swept_batch(len(members), time.perf_counter_ns() - start)
+        n, took = self._swept
+        self._swept = (n + len(members), took + time.perf_counter_ns() - start)
         return source
 
     def _match_rows(
@@ -271,15 +281,15 @@ class Batches:
         return self._source(batch, _NO_ROWS, raw_of, table)
 
     def _source(self, batch: Batch, tenants: Rows, raw_of: RawOf, table: Table | None) -> Source:
-        """Take what stages have found out of the scratch, and let the table learn from it."""
+        """Take what stages have found out of the scratch; what it teaches is learnt at the end."""
         state = self.scratch.state
         n_failed = int(state[kernels.N_FAILED])
         hits, finds = (found.copy() for found in self.scratch.found)
         self.n_tested += int(state[kernels.N_TESTED])
         pairs = self.tables.test_pairs(self.scratch.pairs_waiting().copy(), batch.vectors, raw_of)
-        self.tables.learn_batch(
-            table, self.scratch.failed[:n_failed], int(state[kernels.N_CANDIDATES])
-        )
+        n_candidates = int(state[kernels.N_CANDIDATES])
+        if n_candidates:
+            self._lessons.append((table, self.scratch.failed[:n_failed].copy(), n_candidates))
         return Source(hits, finds, batch.order, tenants, pairs)
 
     # delivery --------------------------------------------------------------------------------

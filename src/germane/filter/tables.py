@@ -92,6 +92,7 @@ class Tables:
         self.recent_messages = 0.0
         self._countdown = 0
         self._sweep_countdown = 0
+        self._swept_since = 0  # a row was taken back, in batches
         self.n_messages = 0
         self.n_candidates = 0
         self.n_false = 0
@@ -499,7 +500,7 @@ class Tables:
         every = self._interval() * SWEPT_PER_CANDIDATE if expelled else 0
         if every:
             self.recent_false += swept / SWEPT_PER_CANDIDATE
-            due, self._sweep_countdown = divmod(self._sweep_countdown + swept, every)
+            due, self._swept_since = divmod(self._swept_since + swept, every)
             rows = np.flatnonzero(self.state == EXPELLED).astype(np.int32)
             due = min(due, len(rows))
             if due:
@@ -678,7 +679,7 @@ class Tables:
         if first >= len(failed):
             self._countdown = first - len(failed)
             return
-        rows = failed[first::every].copy()
+        rows = np.unique(failed[first::every])
         self._countdown = every - 1 - (len(failed) - 1 - first) % every
         assert table.index is not None
         lows, highs = self._scoped_intervals(table, rows)
