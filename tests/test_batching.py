@@ -234,7 +234,7 @@ class Stream:
         return self.c.pick(ways)
 
     def _bad_value(self) -> dict:
-        """One value of the wrong type among good ones, and the last one before it, at times."""
+        """One value of the wrong type, good ones beside it: none of them may take effect."""
         event, name = self._harmful(), self.c.pick(list(self.schema))
         wrong = {"number": "text", "string": 5, "boolean": 1, "timestamp": True}
         return event | {name: wrong[self.schema[name]]}
@@ -779,9 +779,9 @@ FORMS = ["dicts", "table", "array", "batch"]
 
 
 class Drawn:
-    """What a workload draws: values, messages and conditions. Here: ranges over two to eight of
-    eight numbers, half of the bounds around the context's values, as the message's value is one
-    of a few, or any, by attribute."""
+    """What a workload is made of. Here: ranges over two to eight of eight numbers, with constant
+    bounds and bounds around the context's values; attributes in `few` take six values, the others
+    any."""
 
     schema = dict.fromkeys(NUMBERS, "number")
 

@@ -491,9 +491,7 @@ def small_batching() -> dict:
 
     parameters = load_parameters()
     parameters["messages"] = 600
-    parameters["budget"] |= dict.fromkeys(
-        ("cell_seconds", "least_seconds", "warm_up_seconds", "least_warm_up_seconds"), 0.002
-    )
+    parameters["budget"]["seconds"] |= {"cell": [0.002, 0.002], "warm_up": [0, 0]}
     parameters["budget"] |= {"rounds": 2, "warm_up_messages": 10, "least_warm_up_batches": 1}
     parameters["budget"] |= {"warm_up_batches": 2, "stream_from": 150, "checked_messages": 50}
     for experiment in parameters["experiments"]:

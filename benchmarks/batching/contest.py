@@ -100,12 +100,16 @@ class Player:
     def spent(self) -> float:
         return sum(turn.seconds for turn in self.turns)
 
-    def play(self, seconds: float, least: int = 1, most: int = 1 << 60) -> Turn:
-        """Batches for about so long, and so many at least and at the most."""
+    def play(
+        self, seconds: float, least: int = 1, most: int = 1 << 60, longest: float = float("inf")
+    ) -> Turn:
+        """Batches for about so long, but so many at least (unless too long) and at the most."""
         self._take_over()
         before = self.filter.stats()["batching"]
         turn = Turn()
-        while turn.n_batches < most and (turn.n_batches < least or turn.seconds < seconds):
+        while turn.n_batches < most and (
+            turn.seconds < (longest if turn.n_batches < least else seconds)
+        ):
             turn.seconds += self._batch()
             turn.n_messages += self.n_batch
             turn.n_batches += 1

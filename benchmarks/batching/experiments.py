@@ -33,13 +33,14 @@ class Budget:
 
     def __init__(self, parameters: dict[str, Any], scale: float) -> None:
         budget = parameters["budget"]
-        self.cell_s: float = max(budget["least_seconds"], budget["cell_seconds"] * scale)
-        self.warm_up_s: float = max(
-            budget["least_warm_up_seconds"], budget["warm_up_seconds"] * scale
-        )
-        self.longest_s: float = max(
-            budget["least_longest_seconds"], budget["longest_batch_seconds"] * scale
-        )
+        scaled = {
+            name: max(least, seconds * scale)
+            for name, (least, seconds) in budget["seconds"].items()
+        }
+        self.cell_s: float = scaled["cell"]
+        self.warm_up_s: float = scaled["warm_up"]
+        self.longest_warm_up_s: float = scaled["longest_warm_up"]
+        self.longest_s: float = scaled["longest_batch"]
         self.least_batches: int = budget["least_warm_up_batches"]
         self.warm_up_batches: int = budget["warm_up_batches"]
         self.warm_up_messages: int = budget["warm_up_messages"]
@@ -75,7 +76,9 @@ class Bench:
         return self._filters[key]
 
     def _build(self) -> Any:
-        return engine.static_filter(self.work, index="agile", structure=self.structure)
+        f = engine.static_filter(self.work, index="agile", structure=self.structure)
+        f.match_rows(self.arranged(f)[0])  # the first message builds the index, once for all copies
+        return f
 
     def arranged(self, f: Any) -> np.ndarray:
         """The messages in the order of a filter's attributes."""
@@ -108,7 +111,7 @@ class Bench:
         budget = self.budget
         if player.contestant.tuned:
             most = max(budget.warm_up_batches, budget.warm_up_messages // player.n_batch)
-            player.play(budget.warm_up_s, budget.least_batches, most)
+            player.play(budget.warm_up_s, budget.least_batches, most, budget.longest_warm_up_s)
             player.forget()
 
     def remember(self, player: Player) -> None:

@@ -66,16 +66,18 @@ def opening(seen: Observations, run: Run, paper: dict[str, Any]) -> str:
     line = seen.first
     whole = run.parameters["profiles"]
     structure = "`blocks` and, where it says so, `skiplist`"
-    most = run.parameters["budget"]["longest_batch_seconds"]
+    (_, seconds), (_, most) = (
+        run.parameters["budget"]["seconds"][name] for name in ("cell", "longest_batch")
+    )
     where = setting(line, whole, structure, paper["machine"])
     return (
         f"RQ-Z, RQ-G, RQ-U and PQ of Table 1 with {where}"
         f"\n\n{agreement(len(seen.disagreements()))} A cell is a strategy at a batch size; it has "
-        "at least one batch and about three seconds. Rivals take turns; a rate is the median of "
-        "the turns, a speed-up the median of the ratios to *unbatched* in the same round and at "
-        f"the same batch size. A dash is a cell where one batch would take longer than {most:g} s "
-        "(at full scale), or a full batch beyond the paper's 10,000. MiniB/PIx and MiniB/PIx/MIx "
-        "find their minibatches by the filter's own tuning; *tuned default* is what `Filter()` "
+        f"at least one batch and about {seconds:g} s (at full scale). Rivals take turns; a rate is "
+        "the median of the turns, a speed-up the median of the ratios to *unbatched* in the same "
+        "round and at the same batch size. A dash is a cell where one batch would take longer "
+        f"than {most:g} s (at full scale), or a full batch beyond the paper's 10,000. MiniB/PIx "
+        "and MiniB/PIx/MIx leave the grouping to the filter; *tuned default* is what `Filter()` "
         "does when it is told nothing, and is not in the paper. The paper's text gives Tables 2 "
         "to 6 as numbers and describes Figures 6 to 9 in words; their curves are not in the text "
         "at hand."

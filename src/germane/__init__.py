@@ -6,7 +6,7 @@ it now. Start with ``Filter``.
 """
 
 from germane.batch import Batching, ByValue, FixedNumber, FixedSize
-from germane.filter import Explanation, Filter, Matches
+from germane.filter import Deliveries, Explanation, Filter, Matches, Rejected
 from germane.index.policy import Always, Auto, Fixed
 from germane.model import (
     ConditionError,
@@ -29,6 +29,7 @@ __all__ = [
     "Batching",
     "ByValue",
     "ConditionError",
+    "Deliveries",
     "DuplicateProfile",
     "Explanation",
     "Filter",
@@ -38,6 +39,7 @@ __all__ = [
     "GermaneError",
     "InvalidValue",
     "Matches",
+    "Rejected",
     "TypeMismatch",
     "UnknownAttribute",
     "UnknownContext",

@@ -5,7 +5,7 @@ error for each row that has a malformed value. The type of an attribute that not
 is fixed by its first value in a row that is not malformed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class Columns:
         self.errors: dict[int, GermaneError] = {}
         self._known: dict[str, tuple[Keys, int]] = {}  # keys, and the epoch of their strings
         self._present: dict[str, NDArray[np.bool_]] = {}
+
+    @property
+    def read(self) -> Set[str]:
+        """Names of the columns whose keys are known."""
+        return self._known.keys()
 
     def row(self, i: int) -> Mapping[str, Any]:
         """The raw values of a row, looked up one by one."""

@@ -19,10 +19,12 @@ from germane.batch.settings import Batching, as_batching
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
-from germane.filter.batches import Batches
+from germane.filter.batches import Batches, Found
+from germane.filter.deliveries import Deliveries
 from germane.filter.explain import Explanation, explain_row
 from germane.filter.matches import Matches
 from germane.filter.messages import NO_TEXTS, Batch, Messages
+from germane.filter.process import process
 from germane.filter.registry import Registry
 from germane.filter.tables import Tables
 from germane.filter.texts import Texts
@@ -100,6 +102,7 @@ class Filter:
         self._epoch = self._strings.epoch
         self._n_updates = 0
         self._n_matches = 0
+        self._last_seq: int | None = None
         self._batches = self._new_batches()
 
     def _new_batches(self) -> Batches:
@@ -157,6 +160,18 @@ class Filter:
         context = as_id(context, "a context's id")
         if not isinstance(values, Mapping):
             raise InvalidValue(f"update takes a mapping of attributes, not {values!r:.200}")
+        types, keys = self._check_update(context, values)
+        row = self._contexts.ensure([context])
+        self._follow_strings()
+        for name, parts in keys.items():
+            slots = self._contexts.slots_of(name, types[name])
+            for slot, part in zip(slots, parts, strict=False):
+                self._store(row, slot, np.array([part]))
+
+    def _check_update(
+        self, context: Any, values: Mapping[str, Any], removed: Sequence[str] = ()
+    ) -> tuple[dict[str, str | None], dict[str, tuple[float, ...]]]:
+        """Types and keys of what an update sets; nothing is stored yet."""
         draft = self._schema.draft(f"context {context!r}")
         types: dict[str, str | None] = {}
         for name, value in values.items():
@@ -164,14 +179,11 @@ class Filter:
             type_ = types[name] = draft.type_of(name) or type_of_value(name, value)
             if type_ is not None:
                 draft.fix(name, type_)
+        for name in removed:
+            self._schema.require(name)
         keys = self._keys(values, types)
         draft.commit()
-        row = self._contexts.ensure([context])
-        self._follow_strings()
-        for name, parts in keys.items():
-            slots = self._contexts.slots_of(name, types[name])
-            for slot, part in zip(slots, parts, strict=False):
-                self._store(row, slot, np.array([part]))
+        return types, keys
 
     def _keys(
         self, values: Mapping[str, Any], types: Mapping[str, str | None]
@@ -323,8 +335,35 @@ class Filter:
             found = found.spread(good - begin, end - begin)
         else:
             found = self._batches.match(batch.vectors[begin:end], lambda i: raw_of(begin + i))
-        self._n_matches += int(found.counts.sum())
+        self._delivered(found)
         return Matches(found, self._profiles.ids, begin, errors)
+
+    def _delivered(self, found: Found) -> None:
+        """Count what a batch has found."""
+        self._n_matches += int(found.counts.sum())
+
+    # the sequence ----------------------------------------------------------------------------
+
+    def process(self, events: Any) -> Deliveries:
+        """Take a stretch of the one sequence of events: messages, updates, (un)subscriptions.
+
+        Events are Arrow record batches (or dicts) in the order of ``seq``, with columns ``seq``,
+        ``kind``, ``id`` and one for each attribute; updates also have ``removed``, subscriptions
+        ``context`` and ``condition``. Each message meets exactly the state before it. Malformed
+        events are kept in ``Deliveries.rejected``; a ``seq`` that was processed is ignored.
+        """
+        return process(self, events)
+
+    def _next_seq(self, seq: Any) -> bool:
+        """Whether an event is new; its place in the sequence is used up."""
+        if not isinstance(seq, int | np.integer) or isinstance(seq, bool):
+            raise InvalidValue(f"the event has no seq, an integer, but {seq!r:.200}")
+        if not -(2**63) <= seq < 2**63:
+            raise InvalidValue(f"seq is a 64-bit integer, not {seq}")
+        if self._last_seq is not None and seq <= self._last_seq:
+            return False
+        self._last_seq = int(seq)
+        return True
 
     # for people ------------------------------------------------------------------------------
 

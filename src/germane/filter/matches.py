@@ -122,27 +122,10 @@ class Matches:
         return pa.table(
             {
                 "message": pa.array(np.repeat(numbers, self.counts)),
-                "profile": self._profile_column(),
+                "profile": profile_column([self]),
                 "cost": pa.array(np.zeros(len(self))),
             }
         )
-
-    def _profile_column(self) -> Any:
-        """Ids of all deliveries, in order, as an Arrow array."""
-        import pyarrow as pa
-
-        if self._ids.are_small_integers:
-            parts = [self._ids.sorted_integers(self.rows(i)) for i in range(self.n_messages)]
-            return pa.array(np.concatenate([np.empty(0, np.int64), *parts]))
-        names = [name for i in range(self.n_messages) for name in self._named(i)]
-        integers = type(names[0]) is int if names else self._ids.are_integers
-        try:
-            return pa.array(names, pa.int64() if integers else pa.string())
-        except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-            raise InvalidValue(
-                "these profiles' ids do not fit an Arrow column of int64 or of strings "
-                f"({error}); use by_message() or by_profile(), or ids of one kind"
-            ) from error
 
     def __repr__(self) -> str:
         return f"Matches({len(self)} deliveries of {self.n_messages} messages)"
@@ -161,3 +144,23 @@ class _Cut:
 def _cut(matches: Matches, begin: int, end: int) -> _Cut:
     rows = [matches.rows(i) for i in range(begin, end)]
     return _Cut([np.concatenate([np.empty(0, np.int32), *rows])], matches.counts[begin:end])
+
+
+def profile_column(runs: list[Matches]) -> Any:
+    """Ids of all deliveries of some matches, in order, as an Arrow array."""
+    import pyarrow as pa
+
+    if all(run._ids.are_small_integers for run in runs):
+        parts = [
+            run._ids.sorted_integers(run.rows(i)) for run in runs for i in range(run.n_messages)
+        ]
+        return pa.array(np.concatenate([np.empty(0, np.int64), *parts]))
+    names = [name for run in runs for ids in run.by_message() for name in ids]
+    integers = type(names[0]) is int if names else all(run._ids.are_integers for run in runs)
+    try:
+        return pa.array(names, pa.int64() if integers else pa.string())
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise InvalidValue(
+            "these profiles' ids do not fit an Arrow column of int64 or of strings "
+            f"({error}); use by_message() or by_profile(), or ids of one kind"
+        ) from error

@@ -47,6 +47,7 @@ def save(f: "Filter", path: Path) -> None:
         "messages": f._messages.slots,
         "n_updates": f._n_updates,
         "n_matches": f._n_matches,
+        "last_seq": f._last_seq,
         "texts": f._texts.keys,
         "contexts": {"slots": f._contexts.slots, "version": f._contexts.version},
     }
@@ -154,6 +155,7 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     for text in meta["texts"]:
         f._texts.number(tuple(text))
     f._n_updates, f._n_matches = meta["n_updates"], meta["n_matches"]
+    f._last_seq = meta["last_seq"]
     for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
         if f"ids_{name}" in arrays:
             ids.restore({"keys": arrays[f"ids_{name}"]})

@@ -1,0 +1,99 @@
+"""What ``Filter.process`` returns: who got which message, by ``seq``; and what was rejected."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.filter.matches import Matches, Rows, profile_column
+from germane.model import GermaneError
+
+
+class Rejected(NamedTuple):
+    """An event that was not taken, and why: a dead letter."""
+
+    position: int  # among the events of the call, from 0
+    seq: int | None
+    reason: GermaneError
+    event: Any  # as it came
+
+
+class Deliveries:
+    """Deliveries of one stretch of the sequence, in the order of ``seq``, profiles in id order."""
+
+    def __init__(self) -> None:
+        self.rejected: list[Rejected] = []
+        self._runs: list[Matches] = []
+        self._seqs: list[NDArray[np.int64]] = []
+        self._ids: list[Any] = []
+        self._ends: list[int] = []  # of runs, in messages
+
+    def add(self, matches: Matches, seqs: NDArray[np.int64], ids: list[Any]) -> None:
+        """Messages that were matched, with their places in the sequence and their ids."""
+        self._runs.append(matches)
+        self._seqs.append(seqs)
+        self._ids += ids
+        self._ends.append(len(self._ids))
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self._runs)
+
+    @property
+    def n_messages(self) -> int:
+        """Messages that were matched."""
+        return len(self._ids)
+
+    @property
+    def seqs(self) -> NDArray[np.int64]:
+        """The place in the sequence of each message."""
+        return np.concatenate([np.empty(0, np.int64), *self._seqs])
+
+    @property
+    def message_ids(self) -> list[Any]:
+        """The id of each message."""
+        return list(self._ids)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many profiles each message reaches."""
+        return np.concatenate([np.empty(0, np.int64), *(run.counts for run in self._runs)])
+
+    def rows(self, message: int) -> Rows:
+        """The rows of the profiles that the i-th message reaches, in no order."""
+        run = int(np.searchsorted(self._ends, message, side="right"))
+        return self._runs[run].rows(message - (self._ends[run - 1] if run else 0))
+
+    def by_message(self) -> list[list[Any]]:
+        """For each message, the ids of the profiles that it reaches, sorted."""
+        return [names for run in self._runs for names in run.by_message()]
+
+    def by_profile(self) -> dict[Any, list[int]]:
+        """For each profile that is reached, the ``seq`` of its messages, ascending."""
+        found: dict[Any, list[int]] = {}
+        for seq, names in zip(self.seqs.tolist(), self.by_message(), strict=True):
+            for name in names:
+                found.setdefault(name, []).append(seq)
+        return found
+
+    def to_arrow(self) -> Any:
+        """An Arrow table with columns ``seq``, ``message`` (its id), ``profile`` and ``cost``."""
+        import pyarrow as pa
+
+        counts = self.counts
+        ids = self._ids
+        integers = bool(ids) and type(ids[0]) is int
+        messages = pa.array(ids, pa.int64() if integers else pa.string())
+        return pa.table(
+            {
+                "seq": pa.array(np.repeat(self.seqs, counts)),
+                "message": messages.take(pa.array(np.repeat(np.arange(len(ids)), counts))),
+                "profile": profile_column(self._runs),
+                "cost": pa.array(np.zeros(len(self))),
+            }
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Deliveries({len(self)} of {self.n_messages} messages, "
+            f"{len(self.rejected)} events rejected)"
+        )
