@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from generate import CONTEXTS, Choices
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from naive import NaiveFilter
 
@@ -429,6 +429,7 @@ def test_any_sequence(index, structure, data):
     told = Story.of(stream, declared)
     turn = data.draw(st.integers(0, 3 * len(BATCHINGS) - 1))
     f = make(index, structure, told.schema if declared else None, turn)
+    note("\n".join(map(repr, told.events)))
     told.told_to(f, drawn, arrow)
 
 

@@ -58,7 +58,7 @@ def minib_best(run: Run) -> Verdict:
     leads = {}
     for n in run.sizes("RQ-Z"):
         rivals = [name for name in (UNBATCHED, FULL, FULL_MIX) if n in run.curve("RQ-Z", name)]
-        if n >= SMALL and n in run.curve("RQ-Z", MINIB):
+        if SMALL <= n <= 10_000 and n in run.curve("RQ-Z", MINIB):
             best = max(run.rate("RQ-Z", name, n) for name in rivals)
             leads[n] = run.rate("RQ-Z", MINIB, n) / best
     if not leads:

@@ -133,7 +133,7 @@ class Bench:
 
 
 def observe(
-    bench: Bench, entrants: list[Contestant], batch_size: int, cell_share: float
+    bench: Bench, entrants: list[Contestant], batch_size: int, experiment: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """One batch size: warm-ups, then turns; a line for every contestant."""
     players, too_slow = [], []
@@ -143,7 +143,8 @@ def observe(
         (too_slow if slow else players).append(player)
     for player in players:
         bench.warm_up(player)
-    contest(players, cell_share * bench.budget.cell_s, bench.budget.rounds)
+    cell_s = experiment.get("cell_share", 1.0) * bench.budget.cell_s
+    contest(players, cell_s, experiment.get("rounds", bench.budget.rounds))
     n_compared, word, agree = agreement(players)
     for player in players:
         bench.remember(player)
@@ -238,6 +239,6 @@ def _experiment(
             f"{bench.structure} {bench.work.name} {experiment['name']}: batches of {batch_size:,}"
         )
         present = [c for c in entrants if c.enters(batch_size)]
-        for line in observe(bench, present, batch_size, experiment.get("cell_share", 1.0)):
+        for line in observe(bench, present, batch_size, experiment):
             journal.write(experiment["name"], bench.head() | line)
         steps.done()

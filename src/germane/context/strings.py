@@ -40,6 +40,11 @@ class Strings:
     def __contains__(self, text: str) -> bool:
         return text in self._label
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """Changes with every label, also with those of strings that are no members."""
+        return self.epoch, len(self._sorted)
+
     def label(self, text: str) -> float:
         """The label of a string, known or not; adds nothing."""
         known = self._label.get(text)

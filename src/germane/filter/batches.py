@@ -166,8 +166,8 @@ class Batches:
                 sources.append(self._sweep(vectors, members, strategy, raw_of))
             self._deliver(sources, members, found)
             begin, group_at = end, next_group
-        for table, failed, n_candidates in self._lessons:
-            tables.learn_batch(table, failed, n_candidates)
+        for source, failed, n_candidates in self._lessons:
+            tables.learn_batch(source, failed, n_candidates)
         self._lessons.clear()
         if self._swept[0]:
             tables.swept_batch(*self._swept)

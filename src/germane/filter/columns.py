@@ -29,7 +29,7 @@ class Columns:
         if len(set(self.names)) < len(self.names):
             raise InvalidValue("a table of messages has two columns of one name")
         self.errors: dict[int, GermaneError] = {}
-        self._known: dict[str, tuple[Keys, int]] = {}  # keys, and the epoch of their strings
+        self._known: dict[str, tuple[Keys, Any]] = {}  # keys, and the version of their strings
         self._present: dict[str, NDArray[np.bool_]] = {}
 
     @property
@@ -70,8 +70,8 @@ class Columns:
         if type_ == "string" and keep:
             self._keep_strings(name, rows)
         known = self._known.get(name)
-        if known is None or (type_ == "string" and known[1] != self._strings.epoch):
-            known = self._known[name] = (self._read(name, type_), self._strings.epoch)
+        if known is None or (type_ == "string" and known[1] != self._strings.version):
+            known = self._known[name] = (self._read(name, type_), self._strings.version)
         return known[0]
 
     def _column(self, name: str) -> Any:

@@ -345,6 +345,7 @@ class _Arrow:
                 if name not in self._settled and schema.type_of(name) is not None:
                     self._settled.add(name)
                     columns.keys(name, self.everyone[UPDATE], keep)
+        self.f._follow_strings()
         if not columns.errors:
             return run
         wrong = np.array([i in columns.errors for i in run.tolist()], np.bool_)
@@ -357,7 +358,7 @@ class _Arrow:
         run = self._settle(run, False)
         if not len(run):
             return
-        key = (f._messages.n_slots, f._strings.epoch, len(self._settled))
+        key = (f._messages.n_slots, f._strings.version, len(self._settled))
         if self._vectors is None or self._vectors[0] != key:
             all_messages = self.everyone[MESSAGE]
             vectors = f._messages.vectors(self.columns, all_messages)
