@@ -2,6 +2,7 @@
 
 import random
 
+import pyarrow as pa
 import pytest
 
 import germane
@@ -33,3 +34,72 @@ def test_distance_to_nowhere_is_null():
     assert f.match({"here": (48.1, 11.5)}) == []
     f.update("c", {"here": (48.2, 11.5)})
     assert f.match({"here": (48.1, 11.5)}) == ["p"]
+
+
+@pytest.mark.parametrize("ids", [list("abcdefgh"), list(range(8))])
+def test_matches_outlive_their_profiles(ids):
+    """Ids are looked up late; a row that was given up and used again showed another's id."""
+    f = germane.Filter()
+    f.subscribe_many(ids, ["x > 0"] * 8)
+    matches = f.match_many([{"x": 1}, {"x": 0}])
+    for one in ids[:6]:
+        f.unsubscribe(one)
+    f.subscribe("new", "x > 0")
+    assert matches.by_message() == [ids, []]
+    assert f.match({"x": 1}) == [*ids[6:], "new"]
+
+
+def test_a_string_becomes_known_between_two_messages():
+    """Keys of an Arrow column were kept although a subscription had made its string a member."""
+    events = pa.table(
+        {
+            "seq": [1, 2, 3],
+            "kind": ["message", "subscribe", "message"],
+            "id": ["m1", "p", "m2"],
+            "s": ["a", None, "a"],
+            "condition": [None, "s = 'a'", None],
+        }
+    )
+    found = germane.Filter().process(events)
+    assert found.to_arrow().select(["seq", "profile"]).to_pylist() == [{"seq": 3, "profile": "p"}]
+
+
+@pytest.mark.parametrize("structure", ["blocks", "skiplist"])
+def test_rows_that_wait_for_a_text(structure, monkeypatch):
+    """Where nearly all rows were candidates, those found overwrote those that wait for a text."""
+    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
+    f = germane.Filter(structure=structure)
+    texts = ["n > 0 AND (m > 0 OR s LIKE 'a%b%')", "n > 0 AND m > -1"]
+    f.subscribe_many(range(40), [texts[i % 2] for i in range(40)])
+    for _ in range(3):
+        assert f.match({"n": 1, "m": 0, "s": "axb"}) == list(range(40))
+        assert f.match({"n": 1, "m": 0, "s": "c"}) == list(range(1, 40, 2))
+        assert f.match_many([{"n": 1, "m": 0, "s": "axb"}] * 3).by_message()[2] == list(range(40))
+
+
+@pytest.mark.parametrize("structure", ["blocks", "skiplist"])
+@pytest.mark.parametrize("index", ["agile", "partial", "gbu"])
+def test_merged_tables(index, structure, monkeypatch, tmp_path):
+    """More sets of attributes than there may be tables: those that have a pair in common merge."""
+    monkeypatch.setattr("germane.filter.tables.MAX_TABLES", 4)
+    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
+    pick = random.Random(5)
+    f, plain = germane.Filter(index=index, structure=structure), germane.Filter(index="scan")
+    for number in range(300):
+        names = ["a", "b", *pick.sample("cdefgh", 2)] if number % 7 else pick.sample("cdefgh", 2)
+        tests = [f"{name} = {pick.randrange(3)}" for name in names]
+        tests[0] = f"{names[0]} BETWEEN context.x AND context.x + 1"
+        for one in (f, plain):
+            one.subscribe(number, " AND ".join(tests), context=number % 50)
+        if number % 3 == 0:
+            for one in (f, plain):
+                one.update(number % 50, {"x": number % 4})
+        if number % 40 == 39:
+            messages = [{n: pick.randrange(3) for n in "abcdefgh"} for _ in range(12)]
+            expected = [plain.match(message) for message in messages]
+            assert [f.match(message) for message in messages] == expected
+            assert f.match_many(messages).by_message() == expected
+            f._check()
+            f.save(tmp_path / "filter")
+            f = germane.Filter.load(tmp_path / "filter")
+    assert len(f.stats()["tables"]) <= 4 + len("abcdefgh")  # at worst one more an attribute

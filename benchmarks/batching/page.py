@@ -314,8 +314,10 @@ def latency(runs: dict[str, Run], paper: dict[str, Any], judged: Judged) -> list
         "The model of §7.1: a batch waits for its last message, then is matched; the largest batch "
         "whose first message is served in time. The paper does not state the arrival rate; its "
         "figures fit one equal to the throughput, which is what the model is given here. The "
-        f"batched speeds are those of *{chosen['batched']}* on RQ-Z. A faster engine fits more "
-        "messages into the same time, so its batches and speed-ups are larger at the same latency."
+        f"batched speeds are those of *{chosen['batched']}* on RQ-Z: unbatched (the median over "
+        "batch sizes) times the speed-up in the same rounds, as in Table 4. A faster engine fits "
+        "more messages into the same time, so its batches and speed-ups are larger at the same "
+        "latency."
     )
     return [
         "## Table 5: speed-up within a latency",

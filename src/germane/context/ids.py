@@ -85,7 +85,7 @@ class Ids:
         """A copy that answers for the rows of now; nothing can be added to it or removed."""
         frozen = copy(self)
         frozen._watchers = WeakSet()
-        frozen._row = {}
+        frozen._row, frozen._free = {}, []
         frozen._sorted_since = -(2**62)  # names are sorted directly, never ranked anew
         if self._dense is not None:
             frozen._dense = frozen._keys = self._keys.copy()

@@ -39,7 +39,6 @@ from germane.kernels.rowsets import mark
 
 ROUND = 2048
 """Messages whose matches are delivered at once."""
-DEFAULT_SIZE = 64
 
 MatchOne = Callable[[NDArray[np.float64], Any], Rows]
 RawOf = Callable[[int], Mapping[str, Any]]
@@ -78,7 +77,7 @@ class Batches:
         self.ids = ids  # of profiles
         self.match_one = match_one
         self.settings = settings
-        self.tuner = Tuner()
+        self.tuner = Tuner(unbatched=settings.strategy == AUTO)
         self.scratch = Scratch()
         self.n_batches = 0
         self.n_messages = 0
@@ -99,7 +98,7 @@ class Batches:
             found = self._one_by_one(vectors, raw_of)
         else:
             found = self._by_groups(vectors, raw_of, strategy, how)
-        if self.settings.strategy == AUTO and n:
+        if n and self._is_tuned:
             size = 1 if strategy == UNBATCHED else how
             self.tuner.learn(n, size, (time.perf_counter_ns() - start) / n)
         self.last = strategy
@@ -111,14 +110,18 @@ class Batches:
     def _choose(self, n: int) -> tuple[str, Grouping | int | None]:
         """The strategy for a batch, and how to group it (None: not at all)."""
         wanted, grouping = self.settings.strategy, self.settings.grouping
-        if wanted == AUTO:
-            if grouping is not None:
-                return (MINI_MESSAGES, grouping) if n > 1 else (UNBATCHED, None)
-            size = self.tuner.size(n)
-            return (UNBATCHED, None) if size <= 1 else (MINI_MESSAGES, size)
-        if wanted in (MINI, MINI_MESSAGES):
-            return wanted, DEFAULT_SIZE if grouping is None else grouping
-        return wanted, None
+        if wanted not in (AUTO, MINI, MINI_MESSAGES):
+            return wanted, None
+        grouped = MINI_MESSAGES if wanted == AUTO else wanted
+        if grouping is not None:
+            return (UNBATCHED, None) if wanted == AUTO and n == 1 else (grouped, grouping)
+        size = self.tuner.size(n)
+        return (UNBATCHED, None) if size == 1 else (grouped, size)
+
+    @property
+    def _is_tuned(self) -> bool:
+        tuned = self.settings.strategy in (AUTO, MINI, MINI_MESSAGES)
+        return tuned and self.settings.grouping is None
 
     def _one_by_one(self, vectors: Vectors, raw_of: RawOf) -> Found:
         n = len(vectors)

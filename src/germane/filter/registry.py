@@ -25,6 +25,8 @@ from germane.model.errors import BatchError
 
 CHUNK = 4096
 """Profiles registered at a time: what they parse to is garbage soon, not a growing heap."""
+MANY_SHAPES = 128
+"""From here on more at a time: what a chunk costs goes with the shapes in it."""
 
 
 class Registry:
@@ -64,9 +66,12 @@ class Registry:
         errors: list[tuple[int, Any, GermaneError]] = []
         if len(ids) > CHUNK:
             self.conjunctions.reserve(len(ids))
-        for start in range(0, len(ids), CHUNK):
-            part = slice(start, start + CHUNK)
+        start = 0
+        while start < len(ids):
+            size = CHUNK if len(self.conjunctions.shapes) <= MANY_SHAPES else 4 * CHUNK
+            part = slice(start, start + size)
             self._add_chunk(start, ids[part], conditions[part], contexts[part], errors)
+            start += size
         if errors:
             raise errors[0][2] if len(ids) == 1 else BatchError(errors, len(ids) - len(errors))
 

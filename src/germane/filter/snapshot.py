@@ -94,6 +94,7 @@ def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
                 "n_waiting": table.n_waiting,
                 "n_expelled": table.n_expelled,
                 "builds": table.builds,
+                "is_merged": table.is_merged,
                 "n_points": table.n_points,
                 "swept": table.balance.swept,
                 "loose": sorted(table.balance.plan.loose),
@@ -209,7 +210,9 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
         tables._by_attributes[attributes] = number
         table = Table(number, attributes, tables.index_maker(attributes))
         table.required = np.array(about["required"], np.int32)
-        for name in ("n_inside", "n_waiting", "n_expelled", "builds", "n_points", "build_ns"):
+        for name in (
+            "n_inside", "n_waiting", "n_expelled", "builds", "n_points", "build_ns", "is_merged",
+        ):  # fmt: skip
             setattr(table, name, about[name])
         table.balance.plan = Plan(about["swept"], frozenset(about["loose"]))
         table.balance.selectivity = np.array(about["selectivity"])

@@ -35,6 +35,7 @@ class Table:
         self.required: NDArray[np.int32] = self.attributes
         self._make = make
         self.index: RowIndex | None = None
+        self.is_merged = False  # takes rows that have other attributes besides
         self.n_inside = 0
         self.n_waiting = 0
         self.n_expelled = 0

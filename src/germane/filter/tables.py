@@ -10,7 +10,9 @@ indexes as the strategy says, and the guards are laid anew around what the index
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ from germane.kernels.sweep import STRETCH, sharpen, sweep
 
 FREE, WAITING, INSIDE, EXPELLED = 0, 1, 2, 3
 MAX_SLOTS = 8
-MAX_TABLES = 64
+MAX_TABLES = 32
 SWEPT_PER_CANDIDATE = 32
 """Sweeping over a row that fails costs so many times less than testing a false positive."""
 SWEEP_NS = 6.0
@@ -151,18 +153,14 @@ class Tables:
             elif operation == rowwise.CONTEXT_TEXT:
                 self._wake_slots.add(second)
         attributes = tuple(sorted(form.attribute for form in forms))
-        whole = not self.conjunctions.shapes[shape].program
-        if len(attributes) > MAX_SLOTS or (
-            attributes not in self._by_attributes and len(self.tables) >= MAX_TABLES
-        ):
+        if len(attributes) > MAX_SLOTS:
             ranked = sorted(forms, key=_narrowness)
-            keep = MAX_SLOTS if len(self.tables) < MAX_TABLES else 1
-            attributes = tuple(sorted(form.attribute for form in ranked[:keep]))
-            whole = whole and len(forms) <= keep
+            attributes = tuple(sorted(form.attribute for form in ranked[:MAX_SLOTS]))
         number = self._by_attributes.get(attributes)
         if number is None:
-            number = self._by_attributes[attributes] = len(self.tables)
-            self.tables.append(Table(number, attributes, self.index_maker(attributes)))
+            number = self._by_attributes[attributes] = self._table_for(attributes)
+        covered = len(self.tables[number].attributes) == len(forms)
+        whole = covered and not self.conjunctions.shapes[shape].program
         table = self.tables[number]
         nullable = {f.attribute for f in forms if f.flags & rowwise.ONLY_NULL}
         required = set(table.required.tolist()) - nullable
@@ -179,6 +177,91 @@ class Tables:
         self._whole_shape.append(whole and not (self.strategy.partial and reads_context))
         if table.balance.plan.loose:
             self._loosen(table, shape)
+
+    def _table_for(self, attributes: tuple[int, ...]) -> int:
+        """The table of a new set of attributes: its own, or, of too many, one that fits it."""
+        fitting = self._fitting(attributes, self.tables if self._is_full else self._merged)
+        if fitting is not None:
+            return fitting
+        if self._is_full:
+            if self._merge():
+                return self._table_for(attributes)
+            attributes = attributes[:1]
+            if attributes in self._by_attributes:
+                return self._by_attributes[attributes]
+        self.tables.append(Table(len(self.tables), attributes, self.index_maker(attributes)))
+        return len(self.tables) - 1
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.tables) >= MAX_TABLES
+
+    @property
+    def _merged(self) -> list[Table]:
+        return [table for table in self.tables if table.is_merged]
+
+    def _fitting(self, attributes: tuple[int, ...], tables: list[Table]) -> int | None:
+        """The table with most attributes, all of them among the given ones."""
+        wanted = set(attributes)
+        fits = [t for t in tables if len(t.attributes) and wanted.issuperset(t.attributes.tolist())]
+        return max(fits, key=lambda t: len(t.attributes)).number if fits else None
+
+    def _merge(self) -> bool:
+        """Make one table of those that share the pair of attributes common to most of them.
+
+        Its index covers what they all have in common; the postfilter tests the rest.
+        """
+        pairs = Counter(
+            pair for table in self.tables for pair in combinations(table.attributes.tolist(), 2)
+        )
+        pair, shared = max(pairs.items(), key=lambda item: item[1], default=((), 0))
+        if shared < 2:
+            return False
+        merged = [t for t in self.tables if set(pair) <= set(t.attributes.tolist())]
+        common = set.intersection(*(set(t.attributes.tolist()) for t in merged))
+        attributes = tuple(sorted(common))
+        table = Table(0, attributes, self.index_maker(attributes))
+        table.is_merged = True
+        required = set.intersection(*(set(t.required.tolist()) for t in merged)) & common
+        table.required = np.array(sorted(required), np.int32)
+        table.context_slots = set.union(*(t.context_slots for t in merged))
+        kept = [t for t in self.tables if t not in merged]
+        numbers = np.full(len(self.tables) + 1, len(kept), np.int16)  # old -> new; last: none
+        numbers[-1] = -1
+        for new, other in enumerate(kept):
+            numbers[other.number] = new
+        rows = np.flatnonzero(numbers[self.table] == len(kept)).astype(np.int32)
+        self.table = numbers[self.table]
+        self._table_of_shape = [int(numbers[t]) for t in self._table_of_shape]
+        self._by_attributes = {a: int(numbers[t]) for a, t in self._by_attributes.items()}
+        self._by_attributes[attributes] = len(kept)
+        self.tables = [*kept, table]
+        for new, other in enumerate(self.tables):
+            other.number = new
+        self._slots.clear()
+        self._form_slots.clear()
+        self._rates_at.clear()
+        if self.scopes is not None:
+            self.scopes = Scopes()
+        self._wait_again(table, rows)
+        return True
+
+    def _wait_again(self, table: Table, rows: Rows) -> None:
+        """Rows that were in other tables wait for this one's index."""
+        for shape, number in enumerate(self._table_of_shape):
+            if number == table.number:
+                n_forms = len(self.conjunctions.shapes[shape].forms)
+                self._whole_shape[shape] &= n_forms == len(table.attributes)
+        self._whole_array = None
+        self.state[rows] = WAITING
+        table.n_waiting = len(rows)
+        self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
+        rowwise.set_bits(rows, self.conjunctions.awake[rows] == 1, self.outside)
+        self._any_plan = any(other.balance.plan != Plan() for other in self.tables)
+        self._loosen(table)
+        self._watch()
+        if self.scopes is not None:
+            self._rebuild_inside()
 
     def _watch(self) -> None:
         """Watch exactly the context slots that an index or a context-only predicate follows."""
@@ -702,6 +785,10 @@ class Tables:
         """Make every index anew: the keys of strings have changed."""
         for table in self.tables:
             table.n_points = 0
+        self._rebuild_inside()
+
+    def _rebuild_inside(self) -> None:
+        for table in self.tables:
             if table.index is not None and table.n_inside:
                 self._build(table)
 

@@ -22,7 +22,7 @@ _CUT = re.compile(
     |(?<![\w.])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))""",
     re.VERBOSE,
 )
-MAX_TEMPLATES = 4096
+MAX_TEMPLATES = 16_384
 MAX_TEXT = 4096
 
 Compiled = list[tuple[Shape, list[float], list[int]]]

@@ -28,6 +28,8 @@ from germane.kernels.conjunctions import (
     LOW_OPEN,
     ONLY_NULL,
     UNSEEN,
+    ask_for_bounds,
+    ask_for_row,
     high_bound,
     low_bound,
     run,
@@ -293,6 +295,15 @@ def test_minibatch(
                 while found != ZERO:
                     lane_messages[lowest_bit(found)] |= ONE << np.uint64(bit)
                     found &= found - ONE
+            asked = open_lanes
+            while asked != ZERO:
+                ask_for_row(tenants[block * LANES + lowest_bit(asked)], rest[0], rest[1])
+                asked &= asked - ONE
+            asked = open_lanes
+            while asked != ZERO:
+                row = tenants[block * LANES + lowest_bit(asked)]
+                ask_for_bounds(row, rest[0], rest[1], rest[2], rest[3], rest[5], rest[6])
+                asked &= asked - ONE
             while open_lanes != ZERO:
                 lane = lowest_bit(open_lanes)
                 open_lanes &= open_lanes - ONE
