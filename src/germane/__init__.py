@@ -5,7 +5,7 @@ own context. Contexts change all the time; every message reaches exactly the pro
 it now. Start with ``Filter``.
 """
 
-from germane.batch import Batching, ByValue, FixedNumber, FixedSize
+from germane.batch import BatchControl, Batching, ByValue, FixedNumber, FixedSize
 from germane.filter import Deliveries, Explanation, Filter, Matches, Rejected
 from germane.index.policy import Always, Auto, Fixed
 from germane.model import (
@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Always",
     "Auto",
+    "BatchControl",
     "BatchError",
     "Batching",
     "ByValue",

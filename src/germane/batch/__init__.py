@@ -5,6 +5,7 @@ runs a strategy of section 3.5 on one index; ``tuning`` finds the size of miniba
 ``latency`` says how many messages to wait for.
 """
 
+from germane.batch.latency import BatchControl
 from germane.batch.settings import Batching, ByValue, FixedNumber, FixedSize, Grouping
 
-__all__ = ["Batching", "ByValue", "FixedNumber", "FixedSize", "Grouping"]
+__all__ = ["BatchControl", "Batching", "ByValue", "FixedNumber", "FixedSize", "Grouping"]

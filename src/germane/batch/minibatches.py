@@ -128,7 +128,7 @@ def _arrange(
     """Codes in the order of places, and how many first columns neighbours share."""
     n, n_columns = keys.shape
     columns = np.empty(n_columns * (n + LANES), np.int16)
-    reaches = np.empty((n, n_columns, 2), np.int16)
+    reaches = np.empty(2 * n * n_columns, np.int16)
     in_order = np.empty(n, np.uint64)
     arrange(keys, order, packed, columns, reaches, in_order)
     saved = equal[:n_columns] / max(n, 1) * np.arange(1, min(n_columns, kernels.PACKED) + 1)
@@ -140,7 +140,7 @@ def _arrange(
 def plain(vectors: Vectors, members: Places) -> Batch:
     """Messages in the given order, without codes: for rows that no block index holds."""
     empty: Any = np.empty(0, np.int16)
-    return Batch(vectors, members, empty, empty.reshape(0, 0, 2), np.empty(0, np.uint64), 0)
+    return Batch(vectors, members, empty, empty, np.empty(0, np.uint64), 0)
 
 
 def _is_all(members: Places, vectors: Vectors) -> bool:

@@ -5,6 +5,7 @@ sets, hits, finds (``kernels.batches``). Everything grows when it must; nothing 
 want of room.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,10 @@ from germane.kernels.lanes import LANES
 
 STAGES = ("group", "probe", "message_index", "postfilter", "deliver")
 UNION_ROOM = 1 << 18
+SLAB = 1 << 23
+"""Rows of a slab: 32 MB."""
+HELD_HERE = 3
+"""References to a slab that only ``Slabs`` holds, as ``sys.getrefcount`` counts them."""
 HIT_ROOM = 1 << 16
 
 
@@ -79,6 +84,45 @@ class Scratch:
             self.hits = _longer(self.hits, 2 * (n_hits + n))
         if n_finds + n + 2 * LANES > len(self.finds):
             self.finds = _longer(self.finds, 2 * (n_finds + n + 2 * LANES))
+
+
+class Slabs:
+    """Memory for matches, used again when nobody holds what was written there.
+
+    The first touch of fresh memory costs several times what writing a match does.
+    """
+
+    def __init__(self) -> None:
+        self._slabs: list[Rows] = []
+        self._used = 0  # rows of the last slab
+        self._n_free = 0  # slabs at the front that may be used again
+
+    def start(self, n_bytes: int) -> None:
+        """A new batch: what is free of the last one's slabs, up to so many bytes, is used again."""
+        free = [slab for slab in self._slabs if sys.getrefcount(slab) == HELD_HERE]
+        self._slabs = free[: max(n_bytes // (4 * SLAB), 1)]
+        self._n_free = len(self._slabs)
+        self._used = SLAB
+
+    def take(self, n: int) -> Rows:
+        """Room for n rows."""
+        if n > SLAB:
+            return np.empty(n, np.int32)
+        if self._used + n > SLAB:
+            if self._n_free:
+                self._n_free -= 1
+                self._slabs.append(self._slabs.pop(0))
+            else:
+                self._slabs.append(np.empty(SLAB, np.int32))
+            self._used = 0
+        room = self._slabs[-1][self._used : self._used + n]
+        self._used += n
+        return room
+
+    def finish(self) -> None:
+        """The batch is done: slabs that it did not need are given up."""
+        del self._slabs[: self._n_free]
+        self._n_free = 0
 
 
 def message_index(n_attributes: int) -> MessageIndex:

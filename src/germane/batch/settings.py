@@ -78,13 +78,15 @@ class Batching:
     """How a filter works on batches.
 
     ``strategy`` is "auto" or one of the paper's; ``grouping`` says how minibatches are made (None:
-    tuned while running); ``max_latency_ms`` is how long a message may wait and be worked on, in
-    ``germane.Batcher``; ``max_bytes`` bounds the memory of a batch's matches in ``match_chunks``.
+    tuned while running); ``max_latency_ms`` is how long a message may wait and be worked on where
+    a ``BatchControl`` makes the batches, and ``adaptive`` whether it waits only when it must;
+    ``max_bytes`` bounds the memory of a batch's matches in ``match_chunks``.
     """
 
     strategy: str = AUTO
     grouping: Grouping | None = None
     max_latency_ms: float | None = None
+    adaptive: bool = True
     max_bytes: int = 256 * MIB
 
     def __post_init__(self) -> None:
@@ -104,6 +106,8 @@ class Batching:
             and latency > 0
         ):
             raise InvalidValue(f"max_latency_ms is a time above 0, not {latency!r:.200}")
+        if not isinstance(self.adaptive, bool):
+            raise InvalidValue(f"adaptive is True or False, not {self.adaptive!r:.200}")
         _check_count("max_bytes", self.max_bytes)
 
 

@@ -1,10 +1,12 @@
 """The size of minibatches, found while running: descent on measured cost (Batching section 6.5).
 
 Batches of about the same size (a factor of two) share a *class*. In a class the candidates are
-1 (one message at a time; only in small batches), 2, 4, 8, … messages a minibatch. The paper finds cost to have a single
-minimum over the size, so looking at the neighbours of the best one is enough: most batches use
-the size that costs least, the others try the neighbour that was measured longest ago. Costs are
-remembered as a moving average that forgets, so that the best size follows the messages.
+1 (one message at a time; only in small batches), 2, 4, 8, … messages a minibatch. The paper finds
+cost to have a single minimum over the size, so looking at the neighbours of the best one is
+enough: most batches use the size that costs least, now and then one tries a neighbour. How often
+follows from what the trial would waste: trials may cost a few percent of the time. When the best
+size has come to cost clearly more than it did, the messages have changed, and its neighbours are
+tried at once. Costs are moving averages that forget.
 """
 
 from typing import Any
@@ -12,8 +14,12 @@ from typing import Any
 MAX_EXPONENT = 10
 START = 6
 """Exponent of the first size tried, 64, in a class that nothing is known of."""
-TRY_EVERY = 8
-"""One batch in so many tries a neighbour once the best is known; the first few go faster."""
+LEAST_WAIT, MOST_WAIT = 12, 1000
+"""Batches between two trials, at least and at most."""
+BUDGET = 0.015
+"""The share of time that trials may waste."""
+DRIFT = 1.3
+"""The best size costs so much more than it did: something has changed."""
 SMALL = 8
 """Class up to which, batches of 511 messages, one message at a time is a candidate."""
 BLEND = 0.3
@@ -71,6 +77,7 @@ class _Class:
         self._tried: dict[int, int] = {}  # exponent -> batch at which it was last measured
         self._n = 0
         self._wait = 0
+        self._usual = 0.0  # what the best size costs, over a longer time
 
     def next(self) -> int:
         """The exponent for the next batch."""
@@ -80,11 +87,10 @@ class _Class:
         new = [e for e in rivals if e not in self.costs]
         if new:
             return new[0]
-        if self._wait > 0:
+        if self._wait > 0 or not rivals:
             self._wait -= 1
             return self.best
-        self._wait = TRY_EVERY
-        return min(rivals, key=lambda e: self._tried[e], default=self.best)
+        return min(rivals, key=lambda e: self._tried[e])
 
     def _rivals(self) -> list[int]:
         """The neighbours of the best size, and one message at a time."""
@@ -93,18 +99,35 @@ class _Class:
         return rivals if self.least or self.best <= 1 else [*rivals, 0]
 
     def learn(self, exponent: int, cost: float) -> None:
+        """What a message of a batch cost with a size."""
         self._n += 1
         self._tried[exponent] = self._n
         known = self.costs.get(exponent)
-        if known is None:
-            self.costs[exponent] = cost
-        else:
-            # Noise only ever adds: what is cheaper than known is believed at once.
-            self.costs[exponent] = cost if cost < known else known + BLEND * (cost - known)
-        best_cost = self.costs.get(self.best)
-        if best_cost is None:
+        # Noise only ever adds: what is cheaper than known is believed at once.
+        if known is not None and cost > known:
+            cost = known + BLEND * (cost - known)
+        self.costs[exponent] = cost
+        now = self.costs.get(self.best)
+        if now is None:
             return
+        if exponent == self.best:
+            self._watch(now)
+        else:
+            self._wait = self._pause(cost / now - 1.0)
         least = min(self.costs, key=lambda e: self.costs[e])
-        if self.costs[least] < CLEARLY * best_cost:
-            self.best = least
+        if self.costs[least] < CLEARLY * now:
+            self.best, self._usual, self._wait = least, self.costs[least], 0
+
+    def _watch(self, cost: float) -> None:
+        """Look for a lasting change of what the best size costs."""
+        self._usual = cost if not self._usual else min(self._usual * 1.002, cost)
+        if cost > DRIFT * self._usual:
+            self._usual = cost
             self._wait = 0
+            for exponent in self._rivals():
+                self.costs.pop(exponent, None)
+
+    @staticmethod
+    def _pause(excess: float) -> int:
+        """Batches to wait after a trial that wasted so much of a batch's time."""
+        return min(max(int(excess / BUDGET), LEAST_WAIT), MOST_WAIT)

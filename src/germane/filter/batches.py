@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.batch.minibatches import Minibatches, Places, Vectors, group, plain
-from germane.batch.probing import Scratch, match_blocks, match_rows
+from germane.batch.probing import Scratch, Slabs, match_blocks, match_rows
 from germane.batch.settings import (
     AUTO,
     FULL,
@@ -79,6 +79,7 @@ class Batches:
         self.settings = settings
         self.tuner = Tuner(unbatched=settings.strategy == AUTO)
         self.scratch = Scratch()
+        self.slabs = Slabs()
         self.n_batches = 0
         self.n_messages = 0
         self.n_minibatches = 0
@@ -88,6 +89,7 @@ class Batches:
         # What a batch teaches moves rows within the indexes, so it waits until all is delivered.
         self._lessons: list[tuple[Table | None, Rows, int]] = []
         self._swept = (0, 0)  # messages, nanoseconds
+        self._alone = False  # one source a round: it need not be copied out of the scratch
 
     def match(self, vectors: Vectors, raw_of: RawOf) -> Found:
         """The profile rows of each message of a batch."""
@@ -145,8 +147,11 @@ class Batches:
             return found
         tables = self.tables
         tables.begin_batch(vectors)
+        self.slabs.start(self.settings.max_bytes)
         used = [t for t in tables.tables if t.n_inside] if tables.strategy.indexed else []
         first = max(used, key=lambda t: t.n_inside, default=None)
+        blocked = first is not None and isinstance(first.index, BlockIndex)
+        self._alone = blocked and len(used) == 1 and not tables.n_outside
         everyone: Places = np.arange(n, dtype=np.int32)
         grouped = None if first is None else self._group(first, vectors, everyone, how)
         order = everyone if grouped is None else grouped.order
@@ -169,6 +174,7 @@ class Batches:
                 sources.append(self._sweep(vectors, members, strategy, raw_of))
             self._deliver(sources, members, found)
             begin, group_at = end, next_group
+        self.slabs.finish()
         for source, failed, n_candidates in self._lessons:
             tables.learn_batch(source, failed, n_candidates)
         self._lessons.clear()
@@ -287,7 +293,9 @@ class Batches:
         """Take what stages have found out of the scratch; what it teaches is learnt at the end."""
         state = self.scratch.state
         n_failed = int(state[kernels.N_FAILED])
-        hits, finds = (found.copy() for found in self.scratch.found)
+        hits, finds = self.scratch.found
+        if not self._alone:
+            hits, finds = hits.copy(), finds.copy()
         self.n_tested += int(state[kernels.N_TESTED])
         pairs = self.tables.test_pairs(self.scratch.pairs_waiting().copy(), batch.vectors, raw_of)
         n_candidates = int(state[kernels.N_CANDIDATES])
@@ -306,7 +314,7 @@ class Batches:
         mine = counts[members]
         starts = np.zeros(len(members) + 1, np.int64)
         np.cumsum(mine, out=starts[1:])
-        rows: Rows = np.empty(starts[-1], np.int32)
+        rows = self.slabs.take(int(starts[-1]))
         found.starts[members] = starts[:-1]
         cursor = found.starts.copy() if len(sources) else found.starts
         for source in sources:

@@ -64,7 +64,7 @@ class Batch(NamedTuple):
     vectors: Any  # [n, message slot]
     order: Any  # place -> message
     columns: Any  # int16, flat [column][place], padded: codes in the order of places
-    reaches: Any  # int16 [place, column, 2]: see ``kernels.codes.reach``
+    reaches: Any  # int16, flat [place][column][above, below]: see ``kernels.codes.reach``
     packed: Any  # uint64 [place]: the first columns' codes as one word
     n_shared: Any  # first columns that neighbours often agree in
 
@@ -91,7 +91,8 @@ def arrange(
         for column in range(n_columns):
             key = np.int64(keys[message, column])
             columns[column * stride + place] = key
-            reaches[place, column, 0], reaches[place, column, 1] = reach(key)
+            at = 2 * (place * n_columns + column)
+            reaches[at], reaches[at + 1] = reach(key)
 
 
 @kernel
@@ -262,24 +263,21 @@ def test_minibatch(
                 bit = lowest_bit(messages)
                 messages &= messages - ONE
                 place = chunk + bit
+                reach_at = place * 2 * n_slots
                 depths = deepest()
                 if n_shared > 0:
                     if fresh or packed[place] >> shift != last:
                         for slot in range(n_shared):
-                            depths = narrowed(
-                                depths, codes, base + slot * PAIR,
-                                reaches[place, slot, 0], reaches[place, slot, 1],
-                            )  # fmt: skip
+                            at = reach_at + 2 * slot
+                            depths = narrowed(depths, codes, base + slot * PAIR, reaches, at)
                         keep(depths, kept_depths, 0)
                         last = packed[place] >> shift
                         fresh = False
                     else:
                         depths = kept(kept_depths, 0)
                 for slot in range(n_shared, n_slots):
-                    depths = narrowed(
-                        depths, codes, base + slot * PAIR,
-                        reaches[place, slot, 0], reaches[place, slot, 1],
-                    )  # fmt: skip
+                    at = reach_at + 2 * slot
+                    depths = narrowed(depths, codes, base + slot * PAIR, reaches, at)
                 found = touched(depths) & awake
                 if found == ZERO:
                     continue

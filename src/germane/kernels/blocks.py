@@ -88,7 +88,7 @@ def probe(
     """What holds the point in its K: certain rows at the front of ``out``, places at its end.
 
     Places are block * 64 + lane of rows that are not certain. ``points`` are the point's codes,
-    then what lows and highs are compared with (``kernels.codes.reach``).
+    then, in pairs, what lows and highs are compared with (``kernels.codes.reach``).
     Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones
     hold the point; a block costs one 64-wide comparison a slot until no lane is left.
     """
@@ -117,8 +117,8 @@ def probe(
                 base = block * n_slots * PAIR
                 depths = deepest()
                 for slot in range(n_slots):
-                    above, below = points[n_slots + slot], points[2 * n_slots + slot]
-                    depths = narrowed(depths, codes, base + slot * PAIR, above, below)
+                    at = n_slots + 2 * slot
+                    depths = narrowed(depths, codes, base + slot * PAIR, points, at)
                 found = touched(depths) & heads[block].awake
                 if found == ZERO:
                     continue

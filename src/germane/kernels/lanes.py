@@ -127,13 +127,19 @@ def deepest(typing_context: Any) -> Any:
 
 @intrinsic
 def narrowed(
-    typing_context: Any, depths: Any, codes: Any, offset: Any, above: Any, below: Any
+    typing_context: Any, depths: Any, codes: Any, offset: Any, reaches: Any, at: Any
 ) -> Any:
-    """Depths after one more slot: min(depths, above - low, high - below), saturated."""
-    signature = _DEPTHS(_DEPTHS, codes, types.int64, types.int16, types.int16)
+    """Depths after one more slot: min(depths, above - low, high - below), saturated.
+
+    ``reaches[at]`` and ``reaches[at + 1]``, of a flat int16 array, are above and below.
+    """
+    signature = _DEPTHS(_DEPTHS, codes, types.int64, reaches, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = context.make_array(sig.args[1])(context, builder, args[1]).data
+        pair = context.make_array(sig.args[3])(context, builder, args[3]).data
+        above = builder.load(builder.gep(pair, [args[4]]))
+        below = builder.load(builder.gep(pair, [builder.add(args[4], ir.Constant(_I64, 1))]))
         lows = _load(builder, data, args[2])
         highs = _load(builder, data, builder.add(args[2], ir.Constant(_I64, LANES)))
         subtract = cgutils.get_or_insert_function(
@@ -141,8 +147,8 @@ def narrowed(
             ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR]),
             f"llvm.ssub.sat.v{LANES}i16",
         )
-        from_low = builder.call(subtract, [_splat(builder, args[3]), lows])
-        to_high = builder.call(subtract, [highs, _splat(builder, args[4])])
+        from_low = builder.call(subtract, [_splat(builder, above), lows])
+        to_high = builder.call(subtract, [highs, _splat(builder, below)])
         return _least(builder, args[0], _least(builder, from_low, to_high))
 
     return signature, generate

@@ -66,7 +66,8 @@ def match_message(
         column = column_of[attributes[slot]]
         key = encode(message[attributes[slot]], cuts, starts[slot], starts[slot + 1])
         points[column] = key
-        points[n_slots + column], points[2 * n_slots + column] = reach(key)
+        at = n_slots + 2 * column
+        points[at], points[at + 1] = reach(key)
     n_found, begin, opened = probe(
         points,
         codes,
@@ -160,7 +161,7 @@ def holds_at_borders(
     for form in range(first, shapes[rows[row].shape].last):
         column = column_of[forms[form].attribute]
         at = base + column * PAIR
-        above, below = points[n_slots + column], points[2 * n_slots + column]
+        above, below = points[n_slots + 2 * column], points[n_slots + 2 * column + 1]
         if codes[at] == above or codes[at + LANES] == below:
             value = message[forms[form].attribute]
             if not holds(value, row, form, first, rows, owner, forms, pool, values):
