@@ -106,7 +106,7 @@ class Slabs:
 
     def take(self, n: int) -> Rows:
         """Room for n rows."""
-        if n > SLAB:
+        if not 0 < n <= SLAB:
             return np.empty(n, np.int32)
         if self._used + n > SLAB:
             if self._n_free:
