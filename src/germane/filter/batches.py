@@ -35,6 +35,7 @@ from germane.index.lists import ListIndex
 from germane.index.rowindex import Rows
 from germane.kernels import batches as kernels
 from germane.kernels.batches import Batch
+from germane.kernels.lanes import SPARE
 from germane.kernels.rowsets import mark
 
 ROUND = 2048
@@ -311,9 +312,8 @@ class Batches:
         counts = found.counts
         for source in sources:
             kernels.count(source.hits, source.finds, source.order, source.pairs, counts)
-        mine = counts[members]
         starts = np.zeros(len(members) + 1, np.int64)
-        np.cumsum(mine, out=starts[1:])
+        np.cumsum(counts[members] + SPARE, out=starts[1:])
         rows = self.slabs.take(int(starts[-1]))
         found.starts[members] = starts[:-1]
         cursor = found.starts.copy() if len(sources) else found.starts

@@ -31,7 +31,7 @@ from germane.index.scope import Scopes
 from germane.kernels import conjunctions as rowwise
 from germane.kernels import contexts as kernels
 from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT
-from germane.kernels.lanes import LANES
+from germane.kernels.lanes import LANES, SPARE
 from germane.kernels.sweep import STRETCH, sharpen, sweep
 
 FREE, WAITING, INSIDE, EXPELLED = 0, 1, 2, 3
@@ -140,8 +140,8 @@ class Tables:
         """Room for every row to be a candidate."""
         n = self.conjunctions.n_rows
         for name in ("out", "failed"):
-            if len(getattr(self, name)) <= n:
-                setattr(self, name, np.empty(n + 1 + n // 64, np.int32))
+            if len(getattr(self, name)) < n + SPARE:
+                setattr(self, name, np.empty(n + SPARE + n // 64, np.int32))
 
     def _assign(self, shape: int) -> None:
         """Choose the table of a shape, and watch the context slots that it reads."""

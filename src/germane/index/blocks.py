@@ -57,8 +57,7 @@ class BlockIndex(RowIndex):
         self.selectivity = np.ones(len(attributes))
         self._slack = np.zeros(len(attributes), np.int64)
         self._spans = np.ones(len(attributes), np.int64)  # codes in use, per column
-        self._cuts = np.empty(0)
-        self._starts = np.zeros(len(attributes) + 1, np.int64)
+        self._set_cuts(np.empty(0), np.zeros(len(attributes) + 1, np.int64))
         self._places: Rows = np.full(max(n_rows, 1), -1, np.int32)
         self._allocate(1, min(1, len(attributes)))
 
@@ -91,9 +90,16 @@ class BlockIndex(RowIndex):
                 bounds = bounds[picks]
             cuts.append(bounds)
             starts.append(starts[-1] + len(bounds))
-        self._cuts = np.concatenate(cuts) if cuts else np.empty(0)
-        self._starts = np.array(starts, np.int64)
+        self._set_cuts(np.concatenate(cuts) if cuts else np.empty(0), np.array(starts, np.int64))
         return self._encode(lows, highs)
+
+    def _set_cuts(self, cuts: Keys, starts: NDArray[np.int64]) -> None:
+        """Cuts of all slots, and the ladders by which messages find theirs."""
+        self._cuts, self._starts = cuts, starts
+        n_slots = len(starts) - 1
+        self._grid = np.zeros(2 * n_slots)
+        self._ladder = np.zeros(n_slots * (coding.N_BUCKETS + 1), np.int32)
+        coding.lay_ladder(cuts, starts, self._grid, self._ladder)
 
     def _encode(self, lows: Keys, highs: Keys) -> NDArray[np.int16]:
         out = np.empty((*lows.shape, 2), np.int16)
@@ -267,14 +273,18 @@ class BlockIndex(RowIndex):
         self, message: Keys, rest: Rest, out: Rows, failed: Rows
     ) -> tuple[int, int, int, int, int]:
         return match_message(  # type: ignore[no-any-return]
-            message, self.attributes, self._column_of, self._cuts, self._starts, self._points,
+            message, self.attributes, self._column_of, self._cuts, self._starts, self._grid,
+            self._ladder, self._points,
             *self._blocks, *rest, out, failed,
         )  # fmt: skip
 
     def encode_messages(self, vectors: Keys) -> NDArray[np.int16]:
         """Codes of many messages, by column of codes: the zoned ones first."""
         keys = np.empty((len(vectors), len(self.attributes)), np.int16)
-        encode_batch(vectors, self.attributes, self._column, self._cuts, self._starts, keys)
+        encode_batch(
+            vectors, self.attributes, self._column, self._cuts, self._starts, self._grid,
+            self._ladder, keys,
+        )  # fmt: skip
         return keys
 
     @property
@@ -372,7 +382,7 @@ class BlockIndex(RowIndex):
         self._slack, self._heat = state["slack"], state["heat"]
         self._set_order(state["order"])
         self.selectivity = state["selectivity"]
-        self._cuts, self._starts = state["cuts"], state["starts"]
+        self._set_cuts(state["cuts"], state["starts"])
         self._spans = (2 * np.diff(self._starts) + 1)[self._order]
         return self
 

@@ -39,6 +39,7 @@ from germane.kernels.lanes import (
     between,
     count_bits,
     deepest,
+    gather,
     inside,
     keep,
     kept,
@@ -535,16 +536,14 @@ def count(hits: Any, finds: Any, order: Any, pairs: Any, counts: Any) -> None:
 def deliver(
     hits: Any, finds: Any, order: Any, pairs: Any, tenants: Any, cursor: Any, out: Any
 ) -> None:
-    """Write the rows of hits, finds and pairs to where each message's go; cursors move on."""
+    """Write the rows of hits, finds and pairs to where each message's go; cursors move on.
+
+    Behind each message's rows, ``SPARE`` elements are free.
+    """
     for i in range(hits.shape[0]):
-        lanes = hits[i].lanes
         base = np.int64(hits[i].block) * LANES
-        at = cursor[hits[i].message]
-        while lanes != ZERO:
-            out[at] = tenants[base + lowest_bit(lanes)]
-            at += 1
-            lanes &= lanes - ONE
-        cursor[hits[i].message] = at
+        message = hits[i].message
+        cursor[message] = gather(tenants, base, hits[i].lanes, out, cursor[message])
     for i in range(finds.shape[0]):
         messages = finds[i].messages
         while messages != ZERO:

@@ -34,6 +34,7 @@ from germane.kernels.lanes import (
     LANES,
     count_bits,
     deepest,
+    gather,
     inside,
     lowest_bit,
     narrowed,
@@ -89,6 +90,7 @@ def probe(
 
     Places are block * 64 + lane of rows that are not certain. ``points`` are the point's codes,
     then, in pairs, what lows and highs are compared with (``kernels.codes.reach``).
+    ``out`` has ``SPARE`` elements more than there are rows.
     Returns (number certain, start of the others, blocks opened). Visits only blocks whose zones
     hold the point; a block costs one 64-wide comparison a slot until no lane is left.
     """
@@ -124,10 +126,7 @@ def probe(
                     continue
                 certain = inside(depths) & found & heads[block].exact
                 found &= ~certain
-                while certain != ZERO:
-                    out[n_certain] = tenants[block * LANES + lowest_bit(certain)]
-                    n_certain += 1
-                    certain &= certain - ONE
+                n_certain = gather(tenants, block * LANES, certain, out, n_certain)
                 while found != ZERO:
                     top -= 1
                     out[top] = block * LANES + lowest_bit(found)

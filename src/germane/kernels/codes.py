@@ -24,6 +24,7 @@ FIRST_CUT = -32764
 ANY_HIGH = 32767
 LAST_CODE = 32765
 MAX_CUTS = (LAST_CODE - FIRST_CUT + 1) // 2
+N_BUCKETS = 2048
 
 
 @inlined
@@ -43,6 +44,57 @@ def encode(key: Any, cuts: Any, start: Any, stop: Any) -> Any:
     if low < stop and cuts[low] == key:
         return FIRST_CUT + 2 * position
     return FIRST_GAP + 2 * position
+
+
+@inlined
+def bucket(key: Any, grid: Any, slot: Any) -> Any:
+    """The bucket of a key in a slot's grid of equal steps; monotone in the key."""
+    step = (key - grid[2 * slot]) * grid[2 * slot + 1]
+    if not step > 0.0:
+        return np.int64(0)
+    return np.int64(min(step, N_BUCKETS - 1.0))
+
+
+@inlined
+def encode_at(key: Any, cuts: Any, start: Any, stop: Any, grid: Any, ladder: Any, slot: Any) -> Any:
+    """As ``encode``, looking only among the cuts of the key's bucket.
+
+    ``ladder[slot * (N_BUCKETS + 1) + b]`` is the first cut whose bucket is at least b.
+    """
+    if key != key:
+        return NULL
+    at = slot * (N_BUCKETS + 1) + bucket(key, grid, slot)
+    low = np.int64(ladder[at])
+    n = ladder[at + 1] - low
+    while n > 0:
+        half = n >> 1
+        if cuts[low + half] < key:
+            low += half + 1
+            n -= half + 1
+        else:
+            n = half
+    position = low - start
+    if low < stop and cuts[low] == key:
+        return FIRST_CUT + 2 * position
+    return FIRST_GAP + 2 * position
+
+
+@kernel
+def lay_ladder(cuts: Any, starts: Any, grid: Any, ladder: Any) -> None:
+    """Grid and ladder of all slots, for ``encode_at``."""
+    for slot in range(starts.shape[0] - 1):
+        start, stop = starts[slot], starts[slot + 1]
+        grid[2 * slot] = cuts[start] if start < stop else 0.0
+        width = cuts[stop - 1] - cuts[start] if start < stop else 0.0
+        steps = N_BUCKETS / width if width > 0.0 else 0.0
+        grid[2 * slot + 1] = steps if steps < np.inf else 0.0
+        at = slot * (N_BUCKETS + 1)
+        cut = start
+        for b in range(N_BUCKETS):
+            while cut < stop and bucket(cuts[cut], grid, slot) < b:
+                cut += 1
+            ladder[at + b] = cut
+        ladder[at + N_BUCKETS] = stop
 
 
 @inlined

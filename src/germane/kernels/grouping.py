@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.codes import encode
+from germane.kernels.codes import encode_at
 from germane.kernels.compile import inlined, kernel
 
 PACKED = 4
@@ -20,13 +20,27 @@ OFFSET = 32768
 
 @kernel
 def encode_batch(
-    vectors: Any, attributes: Any, column: Any, cuts: Any, starts: Any, keys: Any
+    vectors: Any,
+    attributes: Any,
+    column: Any,
+    cuts: Any,
+    starts: Any,
+    grid: Any,
+    ladder: Any,
+    keys: Any,
 ) -> None:
     """Codes of messages [n, column], from their vectors and the cuts of an index."""
     for i in range(vectors.shape[0]):
         for slot in range(attributes.shape[0]):
-            key = vectors[i, attributes[slot]]
-            keys[i, column[slot]] = encode(key, cuts, starts[slot], starts[slot + 1])
+            keys[i, column[slot]] = encode_at(
+                vectors[i, attributes[slot]],
+                cuts,
+                starts[slot],
+                starts[slot + 1],
+                grid,
+                ladder,
+                slot,
+            )
 
 
 @kernel

@@ -8,7 +8,7 @@ AVX2); nothing here depends on a processor.
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
@@ -215,3 +215,92 @@ def between(typing_context: Any, values: Any, offset: Any, low: Any, high: Any) 
         return builder.bitcast(builder.and_(above, below), _I64)
 
     return signature, generate
+
+
+SPARE = 8
+"""Elements beyond the last one that ``gather`` may overwrite."""
+_OCTET = ir.VectorType(ir.IntType(32), 8)
+_HAS_PERMUTE = bool(binding.get_host_cpu_features().get("avx2"))
+
+
+def _orders() -> list[list[int]]:
+    """For each byte, the places of its set bits, in order."""
+    orders = []
+    for byte in range(256):
+        places = [bit for bit in range(8) if byte >> bit & 1]
+        orders.append(places + [0] * (8 - len(places)))
+    return orders
+
+
+@intrinsic
+def gather(typing_context: Any, values: Any, base: Any, lanes: Any, out: Any, at: Any) -> Any:
+    """Copy the int32 ``values[base + lane]`` of the set lanes to ``out[at:]``, in order.
+
+    Returns where they end. Up to ``SPARE`` elements beyond are overwritten.
+    """
+    signature = types.int64(values, types.int64, types.uint64, out, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source = context.make_array(sig.args[0])(context, builder, args[0]).data
+        target = context.make_array(sig.args[3])(context, builder, args[3]).data
+        emit = _gather_octets if _HAS_PERMUTE else _gather_one_by_one
+        return emit(builder, source, args[1], args[2], target, args[4])
+
+    return signature, generate
+
+
+def _gather_octets(builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any) -> Any:
+    """Eight lanes at a time: one permutation, looked up by their bits, and one store."""
+    module = builder.module
+    table = module.globals.get("germane.orders")
+    if table is None:
+        kind = ir.ArrayType(_OCTET, 256)
+        table = ir.GlobalVariable(module, kind, "germane.orders")
+        table.linkage = "internal"
+        table.global_constant = True
+        table.initializer = ir.Constant(kind, [ir.Constant(_OCTET, order) for order in _orders()])
+    permute = cgutils.get_or_insert_function(
+        module, ir.FunctionType(_OCTET, [_OCTET, _OCTET]), "llvm.x86.avx2.permd"
+    )
+    population = cgutils.get_or_insert_function(
+        module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
+    )
+    for octet in range(8):
+        shifted = builder.lshr(lanes, ir.Constant(_I64, 8 * octet))
+        byte = builder.and_(shifted, ir.Constant(_I64, 255))
+        order = builder.load(builder.gep(table, [ir.Constant(_I64, 0), byte]))
+        place = builder.gep(source, [builder.add(base, ir.Constant(_I64, 8 * octet))])
+        values = builder.load(builder.bitcast(place, _OCTET.as_pointer()))
+        values.align = 4
+        where = builder.bitcast(builder.gep(target, [at]), _OCTET.as_pointer())
+        builder.store(builder.call(permute, [values, order]), where).align = 4
+        at = builder.add(at, builder.call(population, [byte]))
+    return at
+
+
+def _gather_one_by_one(
+    builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any
+) -> Any:
+    """Lane by lane, on processors without the permutation."""
+    trailing = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_I64, [_I64, ir.IntType(1)]), "llvm.cttz.i64"
+    )
+    left = cgutils.alloca_once_value(builder, lanes)
+    end = cgutils.alloca_once_value(builder, at)
+    head = builder.append_basic_block("gather.head")
+    body = builder.append_basic_block("gather.body")
+    done = builder.append_basic_block("gather.done")
+    builder.branch(head)
+    builder.position_at_end(head)
+    word = builder.load(left)
+    builder.cbranch(builder.icmp_unsigned("!=", word, ir.Constant(_I64, 0)), body, done)
+    builder.position_at_end(body)
+    lane = builder.call(trailing, [word, ir.Constant(ir.IntType(1), 1)])
+    position = builder.load(end)
+    value = builder.load(builder.gep(source, [builder.add(base, lane)]))
+    builder.store(value, builder.gep(target, [position]))
+    builder.store(builder.add(position, ir.Constant(_I64, 1)), end)
+    builder.store(builder.and_(word, builder.sub(word, ir.Constant(_I64, 1))), left)
+    builder.branch(head)
+    builder.position_at_end(done)
+    return builder.load(end)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from germane.kernels.blocks import N_SLOTS, ONE, OPENED, PAIR, ZERO, probe
-from germane.kernels.codes import encode, reach
+from germane.kernels.codes import encode_at, reach
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import (
     AHEAD,
@@ -32,6 +32,8 @@ def match_message(
     column_of: Any,
     cuts: Any,
     starts: Any,
+    grid: Any,
+    ladder: Any,
     points: Any,
     codes: Any,
     zones: Any,
@@ -64,7 +66,8 @@ def match_message(
     n_slots = attributes.shape[0]
     for slot in range(n_slots):
         column = column_of[attributes[slot]]
-        key = encode(message[attributes[slot]], cuts, starts[slot], starts[slot + 1])
+        value = message[attributes[slot]]
+        key = encode_at(value, cuts, starts[slot], starts[slot + 1], grid, ladder, slot)
         points[column] = key
         at = n_slots + 2 * column
         points[at], points[at + 1] = reach(key)
