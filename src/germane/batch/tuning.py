@@ -18,10 +18,12 @@ LEAST_WAIT, MOST_WAIT = 12, 1000
 """Batches between two trials, at least and at most."""
 BUDGET = 0.015
 """The share of time that trials may waste."""
-DRIFT = 1.3
-"""The best size costs so much more than it did: something has changed."""
+DRIFT, DRIFTED = 1.3, 12
+"""The best size has cost so much more than it did, in so many batches in a row: a change."""
 SMALL = 8
 """Class up to which, batches of 511 messages, one message at a time is a candidate."""
+ENOUGH = 3
+"""Batches with a size before it is judged."""
 BLEND = 0.3
 CLEARLY = 0.97
 """A neighbour must cost less than this share of the best to take its place."""
@@ -75,22 +77,22 @@ class _Class:
         self.best = min(max(start, least), self.most)
         self.costs: dict[int, float] = {}
         self._tried: dict[int, int] = {}  # exponent -> batch at which it was last measured
+        self._n_seen: dict[int, int] = {}  # exponent -> how often it was measured
         self._n = 0
         self._wait = 0
         self._usual = 0.0  # what the best size costs, over a longer time
+        self._n_dearer = 0  # batches in a row that cost clearly more
 
     def next(self) -> int:
         """The exponent for the next batch."""
-        if self.best not in self.costs:
-            return self.best
-        rivals = self._rivals()
-        new = [e for e in rivals if e not in self.costs]
-        if new:
-            return new[0]
-        if self._wait > 0 or not rivals:
+        if self._wait > 0:
             self._wait -= 1
             return self.best
-        return min(rivals, key=lambda e: self._tried[e])
+        wanted = [self.best, *self._rivals()]
+        new = [e for e in wanted if self._n_seen.get(e, 0) < ENOUGH]
+        if new:
+            return new[0]
+        return min(wanted[1:], key=lambda e: self._tried[e], default=self.best)
 
     def _rivals(self) -> list[int]:
         """The neighbours of the best size, and one message at a time."""
@@ -103,29 +105,32 @@ class _Class:
         self._n += 1
         self._tried[exponent] = self._n
         known = self.costs.get(exponent)
-        # Noise only ever adds: what is cheaper than known is believed at once.
+        # Noise only ever adds: what is cheaper than known is believed at once, and of the first
+        # few the cheapest.
+        seen = self._n_seen[exponent] = self._n_seen.get(exponent, 0) + 1
         if known is not None and cost > known:
-            cost = known + BLEND * (cost - known)
+            cost = known if seen <= ENOUGH else known + BLEND * (cost - known)
         self.costs[exponent] = cost
-        now = self.costs.get(self.best)
-        if now is None:
-            return
         if exponent == self.best:
-            self._watch(now)
+            self._watch(cost)
+            return
+        now = self.costs.get(self.best)
+        if now is None or seen < ENOUGH:
+            return
+        if cost < CLEARLY * now:
+            self.best, self._usual, self._wait = exponent, cost, 0
         else:
             self._wait = self._pause(cost / now - 1.0)
-        least = min(self.costs, key=lambda e: self.costs[e])
-        if self.costs[least] < CLEARLY * now:
-            self.best, self._usual, self._wait = least, self.costs[least], 0
 
     def _watch(self, cost: float) -> None:
         """Look for a lasting change of what the best size costs."""
         self._usual = cost if not self._usual else min(self._usual * 1.002, cost)
-        if cost > DRIFT * self._usual:
-            self._usual = cost
-            self._wait = 0
+        self._n_dearer = self._n_dearer + 1 if cost > DRIFT * self._usual else 0
+        if self._n_dearer >= DRIFTED:
+            self._usual, self._n_dearer, self._wait = cost, 0, 0
             for exponent in self._rivals():
                 self.costs.pop(exponent, None)
+                self._n_seen.pop(exponent, None)
 
     @staticmethod
     def _pause(excess: float) -> int:

@@ -52,12 +52,13 @@ class Found(NamedTuple):
     part: NDArray[np.int32]
     starts: NDArray[np.int64]
     counts: NDArray[np.int64]
+    total: int
 
     def spread(self, numbers: NDArray[np.int64], n: int) -> "Found":
         """The same as messages with these numbers out of n; the others reach nobody."""
         part, starts, counts = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
         part[numbers], starts[numbers], counts[numbers] = self.part, self.starts, self.counts
-        return Found(self.parts or [_NO_ROWS], part, starts, counts)
+        return Found(self.parts or [_NO_ROWS], part, starts, counts, self.total)
 
 
 class Source(NamedTuple):
@@ -107,7 +108,7 @@ class Batches:
         self.last = strategy
         self.n_batches += 1
         self.n_messages += n
-        self.n_found += int(found.counts.sum())
+        self.n_found += found.total
         return found
 
     def _choose(self, n: int) -> tuple[str, Grouping | int | None]:
@@ -128,14 +129,13 @@ class Batches:
 
     def _one_by_one(self, vectors: Vectors, raw_of: RawOf) -> Found:
         n = len(vectors)
-        rows = [self.match_one(vectors[i], raw_of(i)) for i in range(n)]
-        counts = np.fromiter((len(r) for r in rows), np.int64, n)
-        starts = np.zeros(n, np.int64)
-        if n > 1:
-            np.cumsum(counts[:-1], out=starts[1:])
-        return Found(
-            [np.concatenate(rows) if n else _NO_ROWS], np.zeros(n, np.int32), starts, counts
-        )
+        if n == 1:
+            rows = self.match_one(vectors[0], raw_of(0))
+            return Found([rows], _ZEROTH_PART, _ZEROTH_START, np.array([len(rows)]), len(rows))
+        found = [self.match_one(vectors[i], raw_of(i)) for i in range(n)]
+        rows = np.concatenate(found) if n else _NO_ROWS
+        counts = np.fromiter(map(len, found), np.int64, n)
+        return Found([rows], np.zeros(n, np.int32), np.cumsum(counts) - counts, counts, len(rows))
 
     # rounds ----------------------------------------------------------------------------------
 
@@ -143,7 +143,8 @@ class Batches:
         self, vectors: Vectors, raw_of: RawOf, strategy: str, how: Grouping | int | None
     ) -> Found:
         n = len(vectors)
-        found = Found([], np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        counts = np.zeros(n, np.int64)
+        found = Found([], np.zeros(n, np.int32), np.zeros(n, np.int64), counts, 0)
         if not n:
             return found
         tables = self.tables
@@ -182,7 +183,7 @@ class Batches:
         if self._swept[0]:
             tables.swept_batch(*self._swept)
             self._swept = (0, 0)
-        return found
+        return found._replace(total=int(counts.sum()))
 
     def _group(
         self, table: Table, vectors: Vectors, members: Places, how: Grouping | int | None
@@ -356,3 +357,5 @@ class Batches:
 
 
 _NO_ROWS: Rows = np.empty(0, np.int32)
+_ZEROTH_PART: NDArray[np.int32] = np.zeros(1, np.int32)
+_ZEROTH_START: NDArray[np.int64] = np.zeros(1, np.int64)

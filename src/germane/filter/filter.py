@@ -327,9 +327,10 @@ class Filter:
 
     def _match_batch(self, batch: Batch, begin: int, end: int) -> Matches:
         """Match the messages ``begin .. end`` of a batch that was read."""
-        errors = {i: error for i, error in batch.errors.items() if begin <= i < end}
+        errors = batch.errors
         raw_of = batch.raw_of
         if errors:
+            errors = {i: error for i, error in errors.items() if begin <= i < end}
             good = np.array([i for i in range(begin, end) if i not in errors], np.int64)
             found = self._batches.match(batch.vectors[good], lambda i: raw_of(int(good[i])))
             found = found.spread(good - begin, end - begin)
@@ -340,7 +341,7 @@ class Filter:
 
     def _delivered(self, found: Found) -> None:
         """Count what a batch has found."""
-        self._n_matches += int(found.counts.sum())
+        self._n_matches += found.total
 
     # the sequence ----------------------------------------------------------------------------
 

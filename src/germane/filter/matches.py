@@ -28,6 +28,8 @@ class FoundRows(Protocol):
     def starts(self) -> NDArray[np.int64]: ...
     @property
     def counts(self) -> NDArray[np.int64]: ...
+    @property
+    def total(self) -> int: ...
 
 
 class Matches:
@@ -43,12 +45,12 @@ class Matches:
         self._found = found
         self._ids = ids
         self._first = first  # number of the first message
-        self.errors = dict(errors or {})
+        self.errors = dict(errors) if errors else {}
         """Messages of the batch that were refused, by their number."""
         ids.watch(self)
 
     def __len__(self) -> int:
-        return int(self._found.counts.sum())
+        return self._found.total
 
     @property
     def n_messages(self) -> int:
@@ -139,6 +141,7 @@ class _Cut:
         self.counts = counts
         self.part: NDArray[np.int32] = np.zeros(len(counts), np.int32)
         self.starts: NDArray[np.int64] = np.cumsum(counts) - counts
+        self.total = int(counts.sum())
 
 
 def _cut(matches: Matches, begin: int, end: int) -> _Cut:

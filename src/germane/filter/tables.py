@@ -543,11 +543,13 @@ class Tables:
         self, pairs: NDArray[np.int32], messages: NDArray[np.float64], raw_of: Callable[[int], Any]
     ) -> NDArray[np.int32]:
         """The (message, row) pairs that match, of those that wait for a text of the message."""
+        if not len(pairs):
+            return pairs
         self.texts.clear_wanted()
         passed = [np.empty((0, 2), np.int32)]
         ordered = pairs[np.argsort(pairs[:, 0], kind="stable")]
         bounds = np.flatnonzero(np.diff(ordered[:, 0])) + 1
-        for part in np.split(ordered, bounds) if len(ordered) else ():
+        for part in np.split(ordered, bounds):
             message = int(part[0, 0])
             self.texts.forget()
             self.failed[-len(part) :] = part[:, 1]
