@@ -41,8 +41,6 @@ from germane.kernels.lanes import (
     deepest,
     gather,
     inside,
-    keep,
-    kept,
     lowest_bit,
     narrowed,
     touched,
@@ -229,7 +227,6 @@ def test_minibatch(
     vectors, order, columns, reaches, packed, n_shared = batch
     stride = columns.shape[0] // max(n_slots, 1)
     shift = np.uint64(16 * (4 - n_shared))
-    kept_depths = np.empty(LANES, np.int16)
     lane_messages = np.zeros(LANES, np.uint64)
     for u in range(union.shape[0]):
         block = union[u]
@@ -260,22 +257,20 @@ def test_minibatch(
             open_lanes = ZERO
             last = ALL
             fresh = True
+            shared = deepest()
             while messages != ZERO:
                 bit = lowest_bit(messages)
                 messages &= messages - ONE
                 place = chunk + bit
                 reach_at = place * 2 * n_slots
-                depths = deepest()
-                if n_shared > 0:
-                    if fresh or packed[place] >> shift != last:
-                        for slot in range(n_shared):
-                            at = reach_at + 2 * slot
-                            depths = narrowed(depths, codes, base + slot * PAIR, reaches, at)
-                        keep(depths, kept_depths, 0)
-                        last = packed[place] >> shift
-                        fresh = False
-                    else:
-                        depths = kept(kept_depths, 0)
+                if fresh or packed[place] >> shift != last:
+                    shared = deepest()
+                    for slot in range(n_shared):
+                        at = reach_at + 2 * slot
+                        shared = narrowed(shared, codes, base + slot * PAIR, reaches, at)
+                    last = packed[place] >> shift
+                    fresh = False
+                depths = shared
                 for slot in range(n_shared, n_slots):
                     at = reach_at + 2 * slot
                     depths = narrowed(depths, codes, base + slot * PAIR, reaches, at)

@@ -179,30 +179,6 @@ def _bits_above(limit: int) -> Any:
 
 
 @intrinsic
-def keep(typing_context: Any, depths: Any, array: Any, offset: Any) -> Any:
-    """Write depths to a flat int16 array."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[1])(context, builder, args[1]).data
-        place = builder.bitcast(builder.gep(data, [args[2]]), _VECTOR.as_pointer())
-        builder.store(args[0], place).align = 2
-        return context.get_dummy_value()
-
-    return types.void(_DEPTHS, array, types.int64), generate
-
-
-@intrinsic
-def kept(typing_context: Any, array: Any, offset: Any) -> Any:
-    """Read depths from a flat int16 array."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        return _load(builder, data, args[1])
-
-    return _DEPTHS(array, types.int64), generate
-
-
-@intrinsic
 def between(typing_context: Any, values: Any, offset: Any, low: Any, high: Any) -> Any:
     """Bits of the 64 values at ``values[offset:]`` that lie in [low, high]."""
     signature = types.uint64(values, types.int64, types.int16, types.int16)
