@@ -90,6 +90,7 @@ def small_tables(request, monkeypatch):
         monkeypatch.setattr("germane.index.blocks.LEAST_STEPS", 0.0)
         monkeypatch.setattr("germane.index.blocks.HOT", 2)
     monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
+    monkeypatch.setattr("germane.filter.table.BLOCK_NS", 1e12)
     monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
     monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)
     monkeypatch.setattr("germane.filter.tables.CARE_EVERY", 4)

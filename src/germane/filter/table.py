@@ -2,8 +2,8 @@
 
 New rows wait outside (swept like NOINDEX, so always right) until enough of them are there to be
 worth an insertion, or a build. The table rebuilds its index when that pays: when probes have
-wasted about as much on degraded zones as a build costs, or when the observed selectivities
-choose other slots than those it was packed by.
+wasted about as much as a build costs, on degraded zones, or because the observed selectivities
+would choose other slots than those it was packed by.
 """
 
 import time
@@ -22,6 +22,8 @@ SAMPLE = 256
 """Recent messages that selectivities are estimated on."""
 OBSERVE_EVERY = 16
 CHECK_EVERY = 4096
+WORTH_PACKING = 0.25
+"""The share of opened blocks that packing anew must save; what was wasted must pay for it too."""
 
 
 class Table:
@@ -144,16 +146,14 @@ class Table:
         opened -= self._opened_at_build
         if not self._fresh_rate:
             self._fresh_rate = max(opened, 1) / probes
-            self._next_check = self.n_probes + CHECK_EVERY
-            return self._order_is_stale()
-        wasted = opened - 1.5 * self._fresh_rate * probes
-        if wasted * BLOCK_NS > 2.0 * self.build_ns:
+        elif opened - 1.5 * self._fresh_rate * probes > 2.0 * self.build_ns / BLOCK_NS:
             return True
-        if self.n_probes < self._next_check:
+        elif self.n_probes < self._next_check:
             return False
         self._next_check = self.n_probes + CHECK_EVERY
-        return self._order_is_stale()
+        gain = self._gain_of_packing()
+        return gain > WORTH_PACKING and gain * opened > self.build_ns / BLOCK_NS
 
-    def _order_is_stale(self) -> bool:
-        stale = getattr(self.index, "order_is_stale", None)
-        return stale is not None and bool(stale(self.points[: min(self.n_points, SAMPLE)]))
+    def _gain_of_packing(self) -> float:
+        gain = getattr(self.index, "gain_of_packing", None)
+        return 0.0 if gain is None else float(gain(self.points[: min(self.n_points, SAMPLE)]))

@@ -155,17 +155,19 @@ class BlockIndex(RowIndex):
         coding.encode_column(middles, self._cuts, start, stop, codes)
         return codes
 
-    def order_is_stale(self, points: Keys) -> bool:
-        """Whether recent messages would have the rows packed by other slots, and it would pay."""
+    def gain_of_packing(self, points: Keys) -> float:
+        """The share of opened blocks that packing by other slots would save on recent messages."""
         self._recent = points
         n_blocks, n_slots, n_zoned = (int(x) for x in self._blocks.size[:3])
-        every = max(1, n_blocks // 16)
-        lanes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)[:n_blocks:every]
-        sample = lanes.transpose(0, 3, 1, 2).reshape(-1, n_slots, 2)[:, self._column]
+        blocks = np.arange(0, n_blocks, max(1, n_blocks // 1024))
+        lanes = np.arange(len(blocks)) * 7 % LANES  # one row a block: those of a block are alike
+        taken = self._blocks.tenants[blocks * LANES + lanes] >= 0
+        codes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)
+        sample = codes[blocks[taken], :, :, lanes[taken]][:, self._column]
         now = self.selectivity = self._measure(sample)
         ranked = now[np.argsort(now, kind="stable")]
         kept = now[self._order[:n_zoned]]
-        return bool(_cost(kept, n_blocks) > 1.3 * _best_zoned(ranked, n_blocks)[1])
+        return 1.0 - _best_zoned(ranked, n_blocks)[1] / _cost(kept, n_blocks)
 
     def _allocate(self, n_blocks: int, n_zoned: int) -> None:
         n_slots = len(self.attributes)
