@@ -103,3 +103,21 @@ def test_merged_tables(index, structure, monkeypatch, tmp_path):
             f.save(tmp_path / "filter")
             f = germane.Filter.load(tmp_path / "filter")
     assert len(f.stats()["tables"]) <= 4 + len("abcdefgh")  # at worst one more an attribute
+
+
+def test_room_between_matches_is_not_read(monkeypatch):
+    """Between two messages' matches lie elements that nobody wrote; they were taken for rows."""
+    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
+    taken = germane.batch.probing.Slabs.take
+
+    def take(self, n):
+        room = taken(self, n)
+        room[:] = 2**31 - 1
+        return room
+
+    monkeypatch.setattr("germane.batch.probing.Slabs.take", take)
+    f = germane.Filter(batching=germane.Batching(strategy="minib/pix"))
+    f.subscribe_many(range(60), [f"x < {i} AND y > 0 OR x = {i}" for i in range(60)])
+    f.unsubscribe(3)
+    messages = [{"x": x, "y": 1} for x in range(50)]
+    assert f.match_many(messages).by_message() == [f.match(message) for message in messages]

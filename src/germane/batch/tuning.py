@@ -5,8 +5,8 @@ Batches of about the same size (a factor of two) share a *class*. In a class the
 cost to have a single minimum over the size, so looking at the neighbours of the best one is
 enough: most batches use the size that costs least, now and then one tries a neighbour. How often
 follows from what the trial would waste: trials may cost a few percent of the time. When the best
-size has come to cost clearly more than it did, the messages have changed, and its neighbours are
-tried at once. Costs are moving averages that forget.
+size has come to cost clearly more than it did, the messages may have changed, and neighbours that
+were not far off are tried at once. Costs are moving averages that forget.
 """
 
 from typing import Any
@@ -24,6 +24,8 @@ SMALL = 8
 """Class up to which, batches of 511 messages, one message at a time is a candidate."""
 ENOUGH = 3
 """Batches with a size before it is judged."""
+FAR_OFF = 1.5
+"""A size that cost so much more than the best is not tried at once when something has changed."""
 BLEND = 0.3
 CLEARLY = 0.97
 """A neighbour must cost less than this share of the best to take its place."""
@@ -129,8 +131,9 @@ class _Class:
         if self._n_dearer >= DRIFTED:
             self._usual, self._n_dearer, self._wait = cost, 0, 0
             for exponent in self._rivals():
-                self.costs.pop(exponent, None)
-                self._n_seen.pop(exponent, None)
+                if self.costs.get(exponent, 0.0) < FAR_OFF * cost:
+                    self.costs.pop(exponent, None)
+                    self._n_seen.pop(exponent, None)
 
     @staticmethod
     def _pause(excess: float) -> int:

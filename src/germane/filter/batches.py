@@ -38,6 +38,8 @@ from germane.kernels.batches import Batch
 from germane.kernels.lanes import SPARE
 from germane.kernels.rowsets import mark
 
+PART = 1 << 16
+"""Rows for which room is made at once where messages are matched one by one."""
 ROUND = 2048
 """Messages whose matches are delivered at once."""
 
@@ -132,10 +134,19 @@ class Batches:
         if n == 1:
             rows = self.match_one(vectors[0], raw_of(0))
             return Found([rows], _ZEROTH_PART, _ZEROTH_START, np.array([len(rows)]), len(rows))
-        found = [self.match_one(vectors[i], raw_of(i)) for i in range(n)]
-        rows = np.concatenate(found) if n else _NO_ROWS
-        counts = np.fromiter(map(len, found), np.int64, n)
-        return Found([rows], np.zeros(n, np.int32), np.cumsum(counts) - counts, counts, len(rows))
+        self.slabs.start(self.settings.max_bytes)
+        parts, room, used = [_NO_ROWS], 0, 0
+        part, starts, counts = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for i in range(n):
+            rows = self.match_one(vectors[i], raw_of(i))
+            if used + len(rows) > room:
+                room, used = max(len(rows), PART), 0
+                parts.append(self.slabs.take(room))
+            parts[-1][used : used + len(rows)] = rows
+            part[i], starts[i], counts[i] = len(parts) - 1, used, len(rows)
+            used += len(rows)
+        self.slabs.finish()
+        return Found(parts, part, starts, counts, int(counts.sum()))
 
     # rounds ----------------------------------------------------------------------------------
 
@@ -332,7 +343,7 @@ class Batches:
         conjunctions = self.tables.conjunctions
         if conjunctions.rows_are_profiles:
             return
-        rows[:] = conjunctions.profile[rows]
+        kernels.translate(rows, members, found.starts, found.counts, conjunctions.profile)
         if conjunctions.n_live != len(self.ids):
             kernels.once_each(rows, members, found.starts, found.counts)
 

@@ -552,6 +552,15 @@ def deliver(
 
 
 @kernel
+def translate(rows: Any, members: Any, starts: Any, counts: Any, profile: Any) -> None:
+    """Rows of conjunctions -> rows of profiles, in place; what lies between is left alone."""
+    for i in range(members.shape[0]):
+        begin = starts[members[i]]
+        for k in range(begin, begin + counts[members[i]]):
+            rows[k] = profile[rows[k]]
+
+
+@kernel
 def once_each(rows: Any, members: Any, starts: Any, counts: Any) -> None:
     """Make each message's rows distinct, in place; counts shrink."""
     for i in range(members.shape[0]):
