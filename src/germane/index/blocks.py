@@ -255,7 +255,7 @@ class BlockIndex(RowIndex):
         others = np.prod(ranked) / ranked
         wasted_ns = others * 2.0 / self._spans * CANDIDATE_NS
         slack = np.cbrt(2.0 * rates[self._order] * steps * REVISION_NS / wasted_ns)
-        slack[slack < LEAST_STEPS * np.sqrt(steps)] = 0.0
+        slack[~(slack >= LEAST_STEPS * np.sqrt(steps))] = 0.0  # nor where nothing is known
         self._slack = np.minimum(slack, self._spans).astype(np.int64)
 
     def deescalate(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags) -> None:
@@ -274,18 +274,17 @@ class BlockIndex(RowIndex):
     def match(
         self, message: Keys, rest: Rest, out: Rows, failed: Rows
     ) -> tuple[int, int, int, int, int]:
+        b = self._blocks
         return match_message(  # type: ignore[no-any-return]
-            message, self.attributes, self._column_of, self._cuts, self._starts, self._grid,
-            self._ladder, self._points,
-            *self._blocks, *rest, out, failed,
+            message, self.attributes, self._column_of, self._cuts, self._grid, self._ladder,
+            self._points, b.codes, b.zones, b.hulls, b.heads, b.tenants, b.size, *rest, out, failed,
         )  # fmt: skip
 
     def encode_messages(self, vectors: Keys) -> NDArray[np.int16]:
         """Codes of many messages, by column of codes: the zoned ones first."""
         keys = np.empty((len(vectors), len(self.attributes)), np.int16)
         encode_batch(
-            vectors, self.attributes, self._column, self._cuts, self._starts, self._grid,
-            self._ladder, keys,
+            vectors, self.attributes, self._column, self._cuts, self._grid, self._ladder, keys,
         )  # fmt: skip
         return keys
 

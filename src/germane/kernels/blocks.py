@@ -82,7 +82,6 @@ def probe(
     hulls: Any,
     heads: Any,
     tenants: Any,
-    places: Any,
     size: Any,
     out: Any,
 ) -> Any:

@@ -56,14 +56,16 @@ def bucket(key: Any, grid: Any, slot: Any) -> Any:
 
 
 @inlined
-def encode_at(key: Any, cuts: Any, start: Any, stop: Any, grid: Any, ladder: Any, slot: Any) -> Any:
+def encode_at(key: Any, cuts: Any, grid: Any, ladder: Any, slot: Any) -> Any:
     """As ``encode``, looking only among the cuts of the key's bucket.
 
-    ``ladder[slot * (N_BUCKETS + 1) + b]`` is the first cut whose bucket is at least b.
+    ``ladder[slot * (N_BUCKETS + 1) + b]`` is the first cut whose bucket is at least b; with b = 0
+    the slot's first cut, with b = N_BUCKETS the end of its cuts.
     """
     if key != key:
         return NULL
-    at = slot * (N_BUCKETS + 1) + bucket(key, grid, slot)
+    first = slot * (N_BUCKETS + 1)
+    at = first + bucket(key, grid, slot)
     low = np.int64(ladder[at])
     n = ladder[at + 1] - low
     while n > 0:
@@ -73,8 +75,8 @@ def encode_at(key: Any, cuts: Any, start: Any, stop: Any, grid: Any, ladder: Any
             n -= half + 1
         else:
             n = half
-    position = low - start
-    if low < stop and cuts[low] == key:
+    position = low - ladder[first]
+    if low < ladder[first + N_BUCKETS] and cuts[low] == key:
         return FIRST_CUT + 2 * position
     return FIRST_GAP + 2 * position
 

@@ -24,7 +24,6 @@ def encode_batch(
     attributes: Any,
     column: Any,
     cuts: Any,
-    starts: Any,
     grid: Any,
     ladder: Any,
     keys: Any,
@@ -32,15 +31,8 @@ def encode_batch(
     """Codes of messages [n, column], from their vectors and the cuts of an index."""
     for i in range(vectors.shape[0]):
         for slot in range(attributes.shape[0]):
-            keys[i, column[slot]] = encode_at(
-                vectors[i, attributes[slot]],
-                cuts,
-                starts[slot],
-                starts[slot + 1],
-                grid,
-                ladder,
-                slot,
-            )
+            value = vectors[i, attributes[slot]]
+            keys[i, column[slot]] = encode_at(value, cuts, grid, ladder, slot)
 
 
 @kernel

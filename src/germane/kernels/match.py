@@ -31,7 +31,6 @@ def match_message(
     attributes: Any,
     column_of: Any,
     cuts: Any,
-    starts: Any,
     grid: Any,
     ladder: Any,
     points: Any,
@@ -40,7 +39,6 @@ def match_message(
     hulls: Any,
     heads: Any,
     tenants: Any,
-    places: Any,
     size: Any,
     rows: Any,
     owner: Any,
@@ -67,7 +65,7 @@ def match_message(
     for slot in range(n_slots):
         column = column_of[attributes[slot]]
         value = message[attributes[slot]]
-        key = encode_at(value, cuts, starts[slot], starts[slot + 1], grid, ladder, slot)
+        key = encode_at(value, cuts, grid, ladder, slot)
         points[column] = key
         at = n_slots + 2 * column
         points[at], points[at + 1] = reach(key)
@@ -78,7 +76,6 @@ def match_message(
         hulls,
         heads,
         tenants,
-        places,
         size,
         out,
     )
