@@ -121,3 +121,13 @@ def test_room_between_matches_is_not_read(monkeypatch):
     f.unsubscribe(3)
     messages = [{"x": x, "y": 1} for x in range(50)]
     assert f.match_many(messages).by_message() == [f.match(message) for message in messages]
+
+
+def test_each_profile_once():
+    """As many rows as profiles, by chance: one has two, one has none; the first came twice."""
+    f = germane.Filter()
+    f.subscribe_many(["two", "none"], ["x > 0 OR y > 0", "x > 0 AND FALSE"])
+    assert f.match({"x": 1, "y": 1}) == ["two"]
+    assert f.match_many([{"x": 1, "y": 1}] * 3).by_message() == [["two"]] * 3
+    f.unsubscribe("two")
+    f._check()

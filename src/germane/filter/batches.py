@@ -27,7 +27,6 @@ from germane.batch.settings import (
     Grouping,
 )
 from germane.batch.tuning import Tuner
-from germane.context import Ids
 from germane.filter.table import Table
 from germane.filter.tables import FEW_TABLES, Tables
 from germane.index.blocks import BlockIndex
@@ -76,9 +75,8 @@ class Source(NamedTuple):
 class Batches:
     """Matches batches; remembers what they cost."""
 
-    def __init__(self, tables: Tables, ids: Ids, match_one: MatchOne, settings: Batching) -> None:
+    def __init__(self, tables: Tables, match_one: MatchOne, settings: Batching) -> None:
         self.tables = tables
-        self.ids = ids  # of profiles
         self.match_one = match_one
         self.settings = settings
         self.tuner = Tuner(unbatched=settings.strategy == AUTO)
@@ -344,7 +342,7 @@ class Batches:
         if conjunctions.rows_are_profiles:
             return
         kernels.translate(rows, members, found.starts, found.counts, conjunctions.profile)
-        if conjunctions.n_live != len(self.ids):
+        if conjunctions.n_siblings:
             kernels.once_each(rows, members, found.starts, found.counts)
 
     # for people ------------------------------------------------------------------------------

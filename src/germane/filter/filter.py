@@ -106,7 +106,7 @@ class Filter:
         self._batches = self._new_batches()
 
     def _new_batches(self) -> Batches:
-        return Batches(self._tables, self._profiles.ids, self._match, self._batching)
+        return Batches(self._tables, self._match, self._batching)
 
     @property
     def batching(self) -> Batching:
@@ -298,7 +298,7 @@ class Filter:
             profiles = rows.copy()
         else:
             profiles = conjunctions.profile[rows]
-            if conjunctions.n_live != len(self._profiles.ids):
+            if conjunctions.n_siblings:
                 profiles = np.unique(profiles)
         self._n_matches += len(profiles)
         return profiles

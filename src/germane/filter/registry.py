@@ -215,6 +215,7 @@ class Registry:
                 for row, profile in zip(new.tolist(), profiles.tolist(), strict=True):
                     sibling[row] = self.head[profile]
                     self.head[profile] = row
+            self.conjunctions.n_siblings += int((sibling[new] >= 0).sum())
             added.append(new)
         return np.concatenate(added) if added else np.empty(0, np.int32)
 
@@ -226,6 +227,7 @@ class Registry:
             kernels.unlink(rows, self.contexts.head, *self.conjunctions.view[:2])
             self.tables.remove(rows)
             self.conjunctions.remove(rows)
+            self.conjunctions.n_siblings -= len(rows) - 1
         self.head[self.ids.remove(profile_id)] = -1
 
     def rows_of(self, profile_id: Any) -> list[int]:

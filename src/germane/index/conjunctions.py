@@ -45,6 +45,7 @@ class Conjunctions:
     def __init__(self) -> None:
         self.n_rows = 0
         self.n_live = 0
+        self.n_siblings = 0  # rows beyond the first of their profiles
         self.shape_of: dict[Shape, int] = {}
         self.shapes: list[Shape] = []
         self._free: list[list[int]] = []
@@ -303,13 +304,18 @@ class Conjunctions:
         self.n_rows = len(self._rows["shape"])
         self._note_runs(0, self.n_rows)
         self.n_live = int((self._rows["shape"] >= 0).sum())
+        self.n_siblings = self._count_siblings()
         for row in np.flatnonzero(self._rows["shape"] < 0).tolist():
             self._free[FREE - int(self._rows["shape"][row])].append(row)
         return self
 
+    def _count_siblings(self) -> int:
+        return int((self._rows["sibling"][self.live()] >= 0).sum())
+
     def _check(self) -> None:
         live = self.live()
         assert len(live) == self.n_live
+        assert self.n_siblings == self._count_siblings()
         assert (self._profile[live] >= 0).all()
         assert not self.rows_are_profiles or (self._profile[live] == live).all()
         runs = np.zeros(self.n_rows + 1, np.int32)
