@@ -20,29 +20,22 @@ MIB = 2**20
 
 
 @dataclass(frozen=True)
-class FixedSize:
+class _Counted:
+    n: int
+    least: int = 1
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("n", self.n)
+        _check_sizes(self)
+
+
+class FixedSize(_Counted):
     """Minibatches of ``n`` messages each."""
 
-    n: int
-    least: int = 1
-    most: int | None = None
 
-    def __post_init__(self) -> None:
-        _check_count("n", self.n)
-        _check_sizes(self)
-
-
-@dataclass(frozen=True)
-class FixedNumber:
+class FixedNumber(_Counted):
     """A batch is cut into ``n`` minibatches."""
-
-    n: int
-    least: int = 1
-    most: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_count("n", self.n)
-        _check_sizes(self)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from germane.batch.minibatches import Minibatches, Places, Vectors, group, plain
 from germane.batch.probing import Scratch, Slabs, match_blocks, match_rows
 from germane.batch.settings import (
     AUTO,
-    FULL,
     FULL_MESSAGES,
     MINI,
     MINI_MESSAGES,
@@ -72,6 +71,15 @@ class Source(NamedTuple):
     pairs: NDArray[np.int32]  # (message, row) that texts decided
 
 
+class Lesson(NamedTuple):
+    """What a source teaches its table (None: rows in no index) once all is delivered."""
+
+    table: Table | None
+    failed: Rows
+    n_tested: int  # rows, each with all its messages at once
+    n_candidates: int  # (message, row) pairs
+
+
 class Batches:
     """Matches batches; remembers what they cost."""
 
@@ -89,7 +97,7 @@ class Batches:
         self.n_found = 0
         self.last = ""  # strategy
         # What a batch teaches moves rows within the indexes, so it waits until all is delivered.
-        self._lessons: list[tuple[Table | None, Rows, int]] = []
+        self._lessons: list[Lesson] = []
         self._swept = (0, 0)  # messages, nanoseconds
         self._alone = False  # one source a round: it need not be copied out of the scratch
 
@@ -186,8 +194,9 @@ class Batches:
             self._deliver(sources, members, found)
             begin, group_at = end, next_group
         self.slabs.finish()
-        for source, failed, n_candidates in self._lessons:
-            tables.learn_batch(source, failed, n_candidates)
+        for lesson in self._lessons:
+            self.n_tested += lesson.n_tested
+            tables.learn_batch(*lesson)
         self._lessons.clear()
         if self._swept[0]:
             tables.swept_batch(*self._swept)
@@ -292,9 +301,7 @@ class Batches:
         scratch = self.scratch
         batch = plain(vectors, members)
         rest = self.tables.rest()
-        indexed = strategy in (FULL_MESSAGES, MINI_MESSAGES) or (
-            strategy == FULL and not self.tables.strategy.indexed
-        )
+        indexed = strategy in (FULL_MESSAGES, MINI_MESSAGES)
         scratch.until_it_fits(
             lambda: match_rows(bits, batch, indexed, rest, scratch), vectors.shape[1]
         )
@@ -307,11 +314,10 @@ class Batches:
         hits, finds = self.scratch.found
         if not self._alone:
             hits, finds = hits.copy(), finds.copy()
-        self.n_tested += int(state[kernels.N_TESTED])
         pairs = self.tables.test_pairs(self.scratch.pairs_waiting().copy(), batch.vectors, raw_of)
-        n_candidates = int(state[kernels.N_CANDIDATES])
-        if n_candidates:
-            self._lessons.append((table, self.scratch.failed[:n_failed].copy(), n_candidates))
+        n_tested, n_candidates = int(state[kernels.N_TESTED]), int(state[kernels.N_CANDIDATES])
+        failed = self.scratch.failed[:n_failed].copy()
+        self._lessons.append(Lesson(table, failed, n_tested, n_candidates))
         return Source(hits, finds, batch.order, tenants, pairs)
 
     # delivery --------------------------------------------------------------------------------
@@ -326,11 +332,17 @@ class Batches:
         np.cumsum(counts[members] + SPARE, out=starts[1:])
         rows = self.slabs.take(int(starts[-1]))
         found.starts[members] = starts[:-1]
-        cursor = found.starts.copy() if len(sources) else found.starts
         for source in sources:
             kernels.deliver(
-                source.hits, source.finds, source.order, source.pairs, source.tenants, cursor, rows
+                source.hits,
+                source.finds,
+                source.order,
+                source.pairs,
+                source.tenants,
+                found.starts,
+                rows,
             )
+        found.starts[members] = starts[:-1]  # they have moved on while rows were written
         self._as_profiles(rows, members, found)
         found.part[members] = len(found.parts)
         found.parts.append(rows)

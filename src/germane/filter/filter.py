@@ -287,8 +287,11 @@ class Filter:
         A float64 vector in the order of ``attributes`` (NaN is NULL) is taken as it is.
         """
         if type(message) is np.ndarray:
-            return self._match(self._messages.vector(message), NO_TEXTS)
-        return self._match(self._messages.read(message), message)
+            rows = self._match(self._messages.vector(message), NO_TEXTS)
+        else:
+            rows = self._match(self._messages.read(message), message)
+        self._n_matches += len(rows)
+        return rows
 
     def _match(self, vector: NDArray[np.float64], raw: Mapping[str, Any]) -> NDArray[np.int32]:
         """The rows of the profiles that a message reaches, given its vector and its texts."""
@@ -300,7 +303,6 @@ class Filter:
             profiles = conjunctions.profile[rows]
             if conjunctions.n_siblings:
                 profiles = np.unique(profiles)
-        self._n_matches += len(profiles)
         return profiles
 
     def match_many(self, messages: Any) -> Matches:

@@ -560,13 +560,14 @@ class Tables:
         self.texts.forget()
         return np.concatenate(passed)
 
-    def learn_batch(self, table: Table | None, failed: Rows, n_candidates: int) -> None:
-        """Learn from the rows that a batch tested; without a table they were in no index."""
+    def learn_batch(
+        self, table: Table | None, failed: Rows, n_tested: int, n_candidates: int
+    ) -> None:
+        """Learn from the rows that a batch found; without a table they were in no index."""
         self.n_candidates += n_candidates
-        if n_candidates:
-            sharpen(
-                self.conjunctions.view[2], len(self.conjunctions.shapes), self.conjunctions.forms
-            )
+        if n_tested:
+            shapes = self.conjunctions.shapes
+            sharpen(self.conjunctions.view[2], len(shapes), self.conjunctions.forms)
         if table is None:
             return
         table.n_candidates += n_candidates

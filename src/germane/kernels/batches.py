@@ -284,6 +284,7 @@ def test_minibatch(
                     hits[hit].block = block
                     hits[hit].message = order[place]
                     state[N_HITS] = hit + 1
+                    state[N_CANDIDATES] += count_bits(certain)
                 found &= ~certain
                 open_lanes |= found
                 while found != ZERO:

@@ -12,6 +12,7 @@ import numpy as np
 
 from germane.kernels.codes import encode_at
 from germane.kernels.compile import inlined, kernel
+from germane.kernels.packing import select
 
 PACKED = 4
 """Columns whose codes fit the 64-bit word that messages are sorted by."""
@@ -82,38 +83,11 @@ def halve(keys: Any, units: Any, most: Any, order: Any, ends: Any) -> Any:
             n_groups += 1
             continue
         middle = (begin + end) // 2
-        select(keys, order, begin, end, middle, widest)
+        select(keys[:, widest], order, begin, end, middle)
         begins[depth], stops[depth] = middle, end
         begins[depth + 1], stops[depth + 1] = begin, middle
         depth += 2
     return n_groups
-
-
-@inlined
-def select(keys: Any, order: Any, begin: Any, end: Any, middle: Any, column: Any) -> None:
-    """Put the messages with the lowest keys before ``middle`` (quickselect)."""
-    first, last = begin, end - 1
-    while first < last:
-        a = keys[order[first], column]
-        b = keys[order[(first + last) // 2], column]
-        c = keys[order[last], column]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = first, last
-        while i <= j:
-            while keys[order[i], column] < pivot:
-                i += 1
-            while keys[order[j], column] > pivot:
-                j -= 1
-            if i <= j:
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if middle <= j:
-            last = j
-        elif middle >= i:
-            first = i
-        else:
-            return
 
 
 @kernel

@@ -50,7 +50,7 @@ def pack(entries: Any, n_zoned: Any, spans: Any, order: Any) -> None:
             cost += volume(entries, order, begin, step, keys[:size], limit, False, n_zoned, spans)
             if cost < best:
                 best, chosen = cost, side
-        divide(entries, order, begin, end, middle, chosen // 2, chosen % 2)
+        select(entries[:, chosen // 2, chosen % 2], order, begin, end, middle)
         begins[depth], ends[depth] = begin, middle
         begins[depth + 1], ends[depth + 1] = middle, end
         depth += 2
@@ -88,21 +88,19 @@ def volume(
 
 
 @inlined
-def divide(
-    entries: Any, order: Any, begin: Any, end: Any, middle: Any, slot: Any, which: Any
-) -> None:
-    """Put the rows with the lowest keys before ``middle`` (quickselect)."""
+def select(keys: Any, order: Any, begin: Any, end: Any, middle: Any) -> None:
+    """Put those of ``order[begin:end]`` with the lowest keys before ``middle`` (quickselect)."""
     first, last = begin, end - 1
     while first < last:
-        a = entries[order[first], slot, which]
-        b = entries[order[(first + last) // 2], slot, which]
-        c = entries[order[last], slot, which]
+        a = keys[order[first]]
+        b = keys[order[(first + last) // 2]]
+        c = keys[order[last]]
         pivot = max(min(a, b), min(max(a, b), c))
         i, j = first, last
         while i <= j:
-            while entries[order[i], slot, which] < pivot:
+            while keys[order[i]] < pivot:
                 i += 1
-            while entries[order[j], slot, which] > pivot:
+            while keys[order[j]] > pivot:
                 j -= 1
             if i <= j:
                 order[i], order[j] = order[j], order[i]

@@ -337,29 +337,7 @@ def assign(
 @kernel
 def stab(s: Arrays, value: float, out: NDArray[np.int64]) -> tuple[int, int]:
     """The slots whose sets together are the rows with value in K: how many slots, how many rows."""
-    out[0] = FULL - 1  # the whole domain, HEAD to TAIL
-    n = 1
-    x = HEAD
-    found = HEAD if value == -np.inf else -1
-    for level in range(int(s.meta[TOP]) - 1, -1, -1):
-        if found >= 0:
-            break
-        y = after(s, x, level)
-        while s.keys[y] < value:
-            x = y
-            y = after(s, x, level)
-        if s.keys[y] == value:
-            found = y
-        else:
-            out[n] = s.nodes[x, SLOT] + level
-            n += 1
-    if found == HEAD or found == TAIL:
-        n = 0
-    if found >= 0:
-        first = int(s.nodes[found, SLOT])
-        for e in range(first, first + int(s.nodes[found, HEIGHT]) + 1):
-            out[n] = e
-            n += 1
+    n = stab_from(s, value, np.zeros(FULL + 1, np.int64), out)
     total = 0
     for i in range(n):
         total += int(s.slots[out[i], SIZE])
@@ -410,11 +388,11 @@ def probe_union(
 
 @kernel
 def stab_from(s: Arrays, value: float, path: NDArray[np.int64], out: NDArray[np.int64]) -> int:
-    """As ``stab``, for values that ascend from call to call; ``path`` is where the last one went.
+    """The slots of a value, for values that ascend from call to call; how many.
 
-    Returns how many slots.
+    ``path`` is where the last search went on each level; at first HEAD everywhere.
     """
-    out[0] = FULL - 1
+    out[0] = FULL - 1  # the whole domain, HEAD to TAIL
     n = 1
     x = HEAD
     found = HEAD if value == -np.inf else -1
