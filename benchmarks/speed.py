@@ -37,6 +37,16 @@ def one_by_one(match: Callable[[Any], Any], messages: Any) -> Callable[[int], No
     return work
 
 
+def shared(works: list[Callable[[int], None]]) -> Callable[[int], None]:
+    """Work of `n` messages, shared by several."""
+
+    def work(n: int) -> None:
+        for i, part in enumerate(works):
+            part((n + i) // len(works))
+
+    return work
+
+
 def in_batches(match_batch: Callable[[np.ndarray], Any], messages: np.ndarray):  # type: ignore[no-untyped-def]
     """Work of `n` batches of messages."""
 
@@ -57,23 +67,28 @@ def digest_of(answers: list[Any]) -> int:
 def germane_contestants(
     work: Any, messages: np.ndarray, indices: list[str], structure: str | None
 ) -> tuple[list[Contestant], dict[str, int]]:
-    """germane's entries: every index by `match_rows`, `agile` by `match` too."""
+    """germane's entries: every index by `match_rows`, `agile` by `match` too.
+
+    Who is built first gets the better memory, by up to 5 %: each index is built twice, in this
+    order and then in the reverse, and both builds share its turns.
+    """
     from . import engine
 
-    entries, digests = [], {}
+    works: dict[str, list[Callable[[int], None]]] = {}
+    digests = {}
     dicts = as_dicts(messages)
-    for index in indices:
+    for index in (*indices, *reversed(indices)):
         console.print(f"building germane {index}")
         f = engine.static_filter(work, **engine.options(index, structure=structure))
         vectors = list(engine.arrange(f, messages))
         name = f"germane {index}"
         digests[name] = digest_of([f.match_rows(v) for v in vectors[:N_CHECKED]])
-        entries.append(Contestant(name, one_by_one(f.match_rows, vectors)))
+        works.setdefault(name, []).append(one_by_one(f.match_rows, vectors))
         if index == "agile":
             name = "germane agile, match()"
             digests[name] = digest_of([f.match(m) for m in dicts[:N_CHECKED]])
-            entries.append(Contestant(name, one_by_one(f.match, dicts)))
-    return entries, digests
+            works.setdefault(name, []).append(one_by_one(f.match, dicts))
+    return [Contestant(name, shared(parts)) for name, parts in works.items()], digests
 
 
 def peer_contestants(

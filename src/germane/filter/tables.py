@@ -491,8 +491,8 @@ class Tables:
         self.n_messages += 1
         if self._fresh_updates or self._any_plan:
             self._weigh()
-        texts = self.texts
-        texts.forget()
+        if self.texts.seen:
+            self.texts.forget()
         rest = self.rest()
         n_found = 0
         many = len(self.tables) > FEW_TABLES
@@ -659,8 +659,16 @@ class Tables:
             self._deescalate(table, self.failed[:n_failed], every)
 
     def rest(self) -> Rest:
-        """What the postfilter reads besides the message."""
-        return (*self.conjunctions.view, self.contexts.values, *self.texts.view)
+        """What the postfilter reads besides the message; the same tuple while it holds."""
+        view, values, texts = self.conjunctions.view, self.contexts.values, self.texts.view
+        parts = self._parts
+        if view is not parts[0] or values is not parts[1] or texts is not parts[2]:
+            self._parts = (view, values, texts)
+            self._rest = (*view, values, *texts)
+        return self._rest
+
+    _parts: tuple[Any, Any, Any] = (None, None, None)
+    _rest: Rest
 
     def _postfilter(
         self, n_found: int, n_waiting: int, message: NDArray[np.float64], raw: Any

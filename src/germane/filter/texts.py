@@ -109,6 +109,15 @@ def successor(prefix: str) -> str | None:
     return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else None
 
 
+class View(NamedTuple):
+    """What kernels read, in the order in which they take it."""
+
+    truth: Array
+    cache: Array
+    wanted: Array
+    stack: Array
+
+
 class Texts:
     """All text predicates of a filter, and the arrays that kernels read their truth from."""
 
@@ -117,17 +126,18 @@ class Texts:
         self.keys: list[tuple[Any, ...]] = []  # ("like", name, pattern, escape) | (op, a, b)
         self._number: dict[tuple[Any, ...], int] = {}
         self._patterns: list[Pattern | None] = []
-        self._truth = np.full(8, kernels.UNSEEN)
-        self._seen: list[int] = []
+        self.seen: list[int] = []
         self._n_cached = 0
-        self._cache = _empty_cache(64)
-        self._wanted = np.zeros(4096, kernels.WANTED)
-        self._stack = np.empty(kernels.STACK)
+        self.view = View(
+            truth=np.full(8, kernels.UNSEEN),
+            cache=_empty_cache(64),
+            wanted=np.zeros(4096, kernels.WANTED),
+            stack=np.empty(kernels.STACK),
+        )
 
-    @property
-    def view(self) -> tuple[Array, Array, Array, Array]:
-        """(truth, cache, wanted, stack), in the order in which kernels take them."""
-        return self._truth, self._cache, self._wanted, self._stack
+    def _replace(self, **arrays: Array) -> None:
+        """Other arrays; whoever keeps ``view`` sees by its identity that it is another."""
+        self.view = self.view._replace(**arrays)
 
     def number(self, key: tuple[Any, ...]) -> int:
         """The number of a text predicate, new or known."""
@@ -136,29 +146,29 @@ class Texts:
             number = self._number[key] = len(self.keys)
             self.keys.append(key)
             self._patterns.append(Pattern.parse(key[2], key[3]) if key[0] == "like" else None)
-            self._truth = longer(self._truth, len(self.keys), kernels.UNSEEN)
+            self._replace(truth=longer(self.view.truth, len(self.keys), kernels.UNSEEN))
         return number
 
     def forget(self) -> None:
         """Start a new message."""
-        if self._seen:
-            self._truth[self._seen] = kernels.UNSEEN
-            self._seen.clear()
+        if self.seen:
+            self.view.truth[self.seen] = kernels.UNSEEN
+            self.seen.clear()
 
     def clear_wanted(self) -> None:
         """Take back what kernels asked for: it will be asked again, message by message."""
-        self._wanted[0]["number"] = 0
+        self.view.wanted[0]["number"] = 0
 
     def answer(self, message: Mapping[str, Any]) -> None:
         """Evaluate what kernels asked for."""
-        n = int(self._wanted[0]["number"])
-        for label, number in self._wanted[1 : n + 1].tolist():
+        n = int(self.view.wanted[0]["number"])
+        for label, number in self.view.wanted[1 : n + 1].tolist():
             if label == label:
                 self._cache_verdict(number, label)
-            elif self._truth[number] == kernels.UNSEEN:
-                self._truth[number] = self.evaluate(number, message)
-                self._seen.append(number)
-        self._wanted[0]["number"] = 0
+            elif self.view.truth[number] == kernels.UNSEEN:
+                self.view.truth[number] = self.evaluate(number, message)
+                self.seen.append(number)
+        self.view.wanted[0]["number"] = 0
 
     def evaluate(self, number: int, message: Mapping[str, Any]) -> float:
         """Truth of a text predicate for a message's raw values."""
@@ -174,29 +184,29 @@ class Texts:
         return float(COMPARE[key[0]](left, right))
 
     def _cache_verdict(self, number: int, label: float) -> None:
-        if self._n_cached * 2 >= len(self._cache):
+        if self._n_cached * 2 >= len(self.view.cache):
             self._rehash()
-        place = kernels.text_place(number, label, self._cache)
-        if self._cache[place]["pattern"] < 0:
+        place = kernels.text_place(number, label, self.view.cache)
+        if self.view.cache[place]["pattern"] < 0:
             pattern = self._patterns[number]
             assert pattern is not None
-            self._cache[place] = (label, number, pattern.matches(self.strings.text(label)))
+            self.view.cache[place] = (label, number, pattern.matches(self.strings.text(label)))
             self._n_cached += 1
 
     def _rehash(self) -> None:
         """A larger cache; an empty one when it would become too large."""
-        old = self._cache[self._cache["pattern"] >= 0]
-        self._cache = _empty_cache(2 * len(self._cache) if len(old) < 2**20 else 64)
+        old = self.view.cache[self.view.cache["pattern"] >= 0]
+        self._replace(cache=_empty_cache(2 * len(self.view.cache) if len(old) < 2**20 else 64))
         self._n_cached = 0
         if len(old) < 2**20:
             for verdict in old:
-                place = kernels.text_place(verdict["pattern"], verdict["label"], self._cache)
-                self._cache[place] = verdict
+                place = kernels.text_place(verdict["pattern"], verdict["label"], self.view.cache)
+                self.view.cache[place] = verdict
             self._n_cached = len(old)
 
     def renumbered(self) -> None:
         """Labels have changed: forget what was cached under the old ones."""
-        self._cache = _empty_cache(64)
+        self._replace(cache=_empty_cache(64))
         self._n_cached = 0
 
 

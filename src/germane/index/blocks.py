@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from germane.index.rowindex import Flags, Keys, Rest, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
+from germane.kernels.bundle import Bundle
 from germane.kernels.grouping import encode_batch
 from germane.kernels.lanes import LANES
-from germane.kernels.match import match_message
+from germane.kernels.match import bundle_of, match_message
 from germane.kernels.packing import pack
 
 MAX_ZONED = 4
@@ -274,11 +275,24 @@ class BlockIndex(RowIndex):
     def match(
         self, message: Keys, rest: Rest, out: Rows, failed: Rows
     ) -> tuple[int, int, int, int, int]:
-        b = self._blocks
-        return match_message(  # type: ignore[no-any-return]
-            message, self.attributes, self._column_of, self._cuts, self._grid, self._ladder,
-            self._points, b.codes, b.zones, b.hulls, b.heads, b.tenants, b.size, *rest, out, failed,
+        blocks, others, bundle = self._bundle
+        if rest is not others or blocks is not self._blocks:
+            bundle = self._bind(rest)
+        return match_message(message, bundle.places, out, failed)  # type: ignore[no-any-return]
+
+    def _bind(self, rest: Rest) -> Bundle:
+        """Put together what a message is matched against, until an array is replaced.
+
+        Cuts and the order of columns are replaced together with blocks, never alone.
+        """
+        bundle = bundle_of(
+            self.attributes, self._column_of, self._cuts, self._grid, self._ladder, self._points,
+            self._blocks, rest,
         )  # fmt: skip
+        self._bundle = (self._blocks, rest, bundle)
+        return bundle
+
+    _bundle: tuple[Any, Any, Bundle] = (None, None, Bundle(()))
 
     def encode_messages(self, vectors: Keys) -> NDArray[np.int16]:
         """Codes of many messages, by column of codes: the zoned ones first."""

@@ -39,6 +39,17 @@ class Shape(NamedTuple):
     texts: tuple[bool, ...]  # which constants are string labels
 
 
+class View(NamedTuple):
+    """What kernels read, in the order in which they take it; all records of rows, room included."""
+
+    rows: Array
+    owner: Array
+    shapes: Array
+    forms: Array
+    code: Array
+    pool: Array
+
+
 class Conjunctions:
     """The table of rows."""
 
@@ -51,36 +62,33 @@ class Conjunctions:
         self._free: list[list[int]] = []
         self._extent: list[tuple[int, int, int]] = []  # start in pool, rows used, rows in all
         self._used = 0
-        self._rows: NDArray[Any] = np.zeros(16, ROW)
-        self._owner: NDArray[np.int32] = np.full(16, -1, np.int32)
+        self.view = View(
+            rows=np.zeros(16, ROW),
+            owner=np.full(16, -1, np.int32),
+            shapes=np.zeros(8, SHAPE),
+            forms=np.zeros(8, FORM),
+            code=np.zeros((8, 3), np.int32),
+            pool=np.zeros(64),
+        )
         self._runs: NDArray[np.int32] = np.zeros(16, np.int32)
         self._run_at: NDArray[np.int32] = np.zeros(1, np.int32)
         self._n_runs = 0
         self._profile: NDArray[np.int32] = np.full(16, -1, np.int32)
         self.rows_are_profiles = True  # row r is profile row r, as long as that holds for all
-        self._pool: NDArray[np.float64] = np.zeros(64)
         self.n_forms = 0
-        self._forms = np.zeros(8, FORM)
-        self._shapes = np.zeros(8, SHAPE)
         self._n_code = 0
-        self._code: NDArray[np.int32] = np.zeros((8, 3), np.int32)
 
     # views -----------------------------------------------------------------------------------
 
     @property
-    def view(self) -> tuple[Array, Array, Array, Array, Array, Array]:
-        """(rows, owner, shapes, forms, code, pool), in the order in which kernels take them."""
-        return self._rows, self._owner, self._shapes, self._forms, self._code, self._pool
-
-    @property
     def rows(self) -> NDArray[Any]:
         """The records of all rows; see ``kernels.conjunctions.ROW``."""
-        return self._rows
+        return self.view.rows
 
     @property
     def owner(self) -> NDArray[np.int32]:
         """Row -> its context's row, or -1."""
-        return self._owner
+        return self.view.owner
 
     @property
     def runs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -90,7 +98,7 @@ class Conjunctions:
     @property
     def forms(self) -> NDArray[Any]:
         """The records of all forms."""
-        return self._forms
+        return self.view.forms
 
     @property
     def profile(self) -> NDArray[np.int32]:
@@ -100,21 +108,25 @@ class Conjunctions:
     @property
     def awake(self) -> NDArray[np.int8]:
         """Row -> whether its context-only predicates hold."""
-        return self._rows["awake"]
+        return self.rows["awake"]
 
     @property
     def sibling(self) -> NDArray[np.int32]:
         """Row -> next row of the same profile, or -1."""
-        return self._rows["sibling"]
+        return self.rows["sibling"]
 
     @property
     def shape(self) -> NDArray[np.int32]:
         """Row -> shape, negative where the row is free."""
-        return self._rows["shape"]
+        return self.rows["shape"]
 
     def live(self) -> NDArray[np.int32]:
         """All rows in use."""
-        return np.flatnonzero(self._rows["shape"][: self.n_rows] >= 0).astype(np.int32)
+        return np.flatnonzero(self.rows["shape"][: self.n_rows] >= 0).astype(np.int32)
+
+    def _replace(self, **arrays: Array) -> None:
+        """Larger arrays; whoever keeps ``view`` sees by its identity that it is another."""
+        self.view = self.view._replace(**arrays)
 
     # shapes ----------------------------------------------------------------------------------
 
@@ -129,14 +141,14 @@ class Conjunctions:
         self._free.append([])
         self._extent.append((0, 0, 0))
         first, last = self.n_forms, self.n_forms + len(shape.forms)
-        self._forms = longer(self._forms, last)
+        self._replace(forms=longer(self.view.forms, last))
         for at, form in enumerate(shape.forms, first):
             for name, value in form._asdict().items():
-                self._forms[name][at] = value
-            self._forms["turn"][at] = at
+                self.forms[name][at] = value
+            self.forms["turn"][at] = at
         self.n_forms = last
-        self._shapes = longer(self._shapes, number + 1)
-        self._shapes[number] = (
+        self._replace(shapes=longer(self.view.shapes, number + 1))
+        self.view.shapes[number] = (
             first,
             last,
             *self._append_code(shape.program),
@@ -152,8 +164,8 @@ class Conjunctions:
     def _append_code(self, code: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
         start = self._n_code
         if code:
-            self._code = longer(self._code, start + len(code))
-            self._code[start : start + len(code)] = code
+            self._replace(code=longer(self.view.code, start + len(code)))
+            self.view.code[start : start + len(code)] = code
             self._n_code += len(code)
         return start, self._n_code
 
@@ -179,18 +191,18 @@ class Conjunctions:
         self._place(shape, rows[n_reused:], width)
         self.n_rows += n - n_reused
         self.n_live += n
-        row = self._rows
+        row = self.rows
         row["shape"][rows] = shape
         self._note_runs(self.n_rows - (n - n_reused), self.n_rows)
         self._profile[rows] = profiles
         self.rows_are_profiles &= bool((rows == profiles).all())
-        self._owner[rows] = contexts
+        self.owner[rows] = contexts
         row["next"][rows] = -1
         row["sibling"][rows] = -1
         row["awake"][rows] = 1
         at, step = row["at"][rows], row["step"][rows]
         for c in range(constants.shape[1]):
-            self._pool[at + (c // 2) * step + c % 2] = constants[:, c]
+            self.pool[at + (c // 2) * step + c % 2] = constants[:, c]
         return rows
 
     def reserve(self, n: int) -> None:
@@ -198,11 +210,10 @@ class Conjunctions:
         self._reserve(self.n_rows + n)
 
     def _reserve(self, size: int) -> None:
-        if size > len(self._rows):
-            room = size if size > 2 * len(self._rows) else size + size // 8
-            self._rows = longer(self._rows, room)
+        if size > len(self.rows):
+            room = size if size > 2 * len(self.rows) else size + size // 8
             self._profile = longer(self._profile, room, -1)
-            self._owner = longer(self._owner, room, -1)
+            self._replace(rows=longer(self.rows, room), owner=longer(self.owner, room, -1))
 
     def _place(self, shape: int, rows: NDArray[np.int32], width: int) -> None:
         """Give new rows their place in extents of the shape."""
@@ -215,11 +226,11 @@ class Conjunctions:
                 self._used += 2 * size * width
                 if self._used >= 2**31:
                     raise MemoryError("constants of all conjunctions exceed 2**31 numbers")
-                self._pool = longer(self._pool, self._used)
+                self._replace(pool=longer(self.view.pool, self._used))
             n = min(size - used, len(rows) - done)
             part = rows[done : done + n]
-            self._rows["at"][part] = start + 2 * np.arange(used, used + n)
-            self._rows["step"][part] = 2 * size
+            self.rows["at"][part] = start + 2 * np.arange(used, used + n)
+            self.rows["step"][part] = 2 * size
             self._extent[shape] = (start, used + n, size)
             done += n
 
@@ -228,40 +239,40 @@ class Conjunctions:
         if begin < end:
             self._runs = longer(self._runs, self._n_runs + end - begin)
             self._run_at = longer(self._run_at, -(-end // LANES))
-            self._n_runs = find_runs(begin, end, self._rows, self._runs, self._n_runs, self._run_at)
+            self._n_runs = find_runs(begin, end, self.rows, self._runs, self._n_runs, self._run_at)
 
     def remove(self, rows: NDArray[np.int32]) -> None:
         """Free rows (already unlinked from contexts and indexes)."""
         for row in rows.tolist():
-            self._free[int(self._rows["shape"][row])].append(row)
-        self._rows["shape"][rows] = FREE - self._rows["shape"][rows]
+            self._free[int(self.rows["shape"][row])].append(row)
+        self.rows["shape"][rows] = FREE - self.rows["shape"][rows]
         self._profile[rows] = -1
-        self._rows["awake"][rows] = 0
+        self.rows["awake"][rows] = 0
         self.n_live -= len(rows)
 
     def constant(self, row: int, number: int) -> float:
         """One constant of a row."""
-        at, step = int(self._rows["at"][row]), int(self._rows["step"][row])
-        return float(self._pool[at + (number // 2) * step + number % 2])
+        at, step = int(self.rows["at"][row]), int(self.rows["step"][row])
+        return float(self.pool[at + (number // 2) * step + number % 2])
 
     def text_constants(self) -> NDArray[np.int64]:
         """Places in the pool of all string labels of live rows, for renumbering."""
         places = [np.empty(0, np.int64)]
         live = self.live()
-        shape_of_row = self._rows["shape"][live]
+        shape_of_row = self.rows["shape"][live]
         for number, shape in enumerate(self.shapes):
             marked = [c for c, text in enumerate(shape.texts) if text]
             if marked:
                 rows = live[shape_of_row == number]
-                at = self._rows["at"][rows].astype(np.int64)
-                step = self._rows["step"][rows].astype(np.int64)
+                at = self.rows["at"][rows].astype(np.int64)
+                step = self.rows["step"][rows].astype(np.int64)
                 places += [at + (c // 2) * step + c % 2 for c in marked]
         return np.concatenate(places)
 
     @property
     def pool(self) -> NDArray[np.float64]:
         """All constants."""
-        return self._pool
+        return self.view.pool
 
     @property
     def nbytes(self) -> int:
@@ -271,11 +282,11 @@ class Conjunctions:
     def state(self) -> dict[str, Any]:
         """Arrays for saving; shapes as plain lists under ``meta``."""
         state: dict[str, Any] = {
-            "rows": self._rows[: self.n_rows],
-            "owner": self._owner[: self.n_rows],
+            "rows": self.rows[: self.n_rows],
+            "owner": self.owner[: self.n_rows],
             "profile": self._profile[: self.n_rows],
         }
-        state["pool"] = self._pool[: self._used]
+        state["pool"] = self.pool[: self._used]
         state["meta"] = {
             "shapes": [list(shape) for shape in self.shapes],
             "extents": [list(extent) for extent in self._extent],
@@ -296,21 +307,21 @@ class Conjunctions:
             )
             self.intern(shape)
         self._extent = [(int(a), int(b), int(c)) for a, b, c in state["meta"]["extents"]]
-        self._rows, self._pool, self._profile = state["rows"], state["pool"], state["profile"]
-        self._owner = state["owner"]
+        self._replace(rows=state["rows"], pool=state["pool"], owner=state["owner"])
+        self._profile = state["profile"]
         live = np.flatnonzero(self._profile >= 0)
         self.rows_are_profiles = bool((self._profile[live] == live).all())
         self._used = int(state["meta"]["used"])
-        self.n_rows = len(self._rows["shape"])
+        self.n_rows = len(self.rows["shape"])
         self._note_runs(0, self.n_rows)
-        self.n_live = int((self._rows["shape"] >= 0).sum())
+        self.n_live = int((self.rows["shape"] >= 0).sum())
         self.n_siblings = self._count_siblings()
-        for row in np.flatnonzero(self._rows["shape"] < 0).tolist():
-            self._free[FREE - int(self._rows["shape"][row])].append(row)
+        for row in np.flatnonzero(self.rows["shape"] < 0).tolist():
+            self._free[FREE - int(self.rows["shape"][row])].append(row)
         return self
 
     def _count_siblings(self) -> int:
-        return int((self._rows["sibling"][self.live()] >= 0).sum())
+        return int((self.rows["sibling"][self.live()] >= 0).sum())
 
     def _check(self) -> None:
         live = self.live()
@@ -320,13 +331,13 @@ class Conjunctions:
         assert not self.rows_are_profiles or (self._profile[live] == live).all()
         runs = np.zeros(self.n_rows + 1, np.int32)
         run_at = np.zeros_like(self._run_at)
-        assert find_runs(0, self.n_rows, self._rows, runs, 0, run_at) == self._n_runs
+        assert find_runs(0, self.n_rows, self.rows, runs, 0, run_at) == self._n_runs
         assert (runs[: self._n_runs] == self.runs[0]).all()
         assert (run_at == self._run_at).all()
         has_constants = np.array([bool(shape.texts) for shape in self.shapes], np.bool_)
-        placed = live[has_constants[self._rows["shape"][live]]]
-        assert (self._rows["at"][placed] < self._used).all()
-        assert len(np.unique(self._rows["at"][placed])) == len(placed)
+        placed = live[has_constants[self.rows["shape"][live]]]
+        assert (self.rows["at"][placed] < self._used).all()
+        assert len(np.unique(self.rows["at"][placed])) == len(placed)
 
 
 def longer(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:

@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.blocks import N_SLOTS, ONE, OPENED, PAIR, ZERO, probe
+from germane.kernels.blocks import HEAD, N_SLOTS, ONE, OPENED, PAIR, ZERO, Blocks, probe
+from germane.kernels.bundle import Bundle, array_at, matrix_at
 from germane.kernels.codes import encode_at, reach
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import (
     AHEAD,
+    FORM,
     MISSING,
     PASSED,
+    ROW,
+    SHAPE,
+    VERDICT,
+    WANTED,
     ask_for_bounds,
     ask_for_row,
     follows_context,
@@ -25,42 +31,57 @@ from germane.kernels.conjunctions import (
 from germane.kernels.lanes import LANES
 
 
-@kernel
-def match_message(
-    message: Any,
+def bundle_of(
     attributes: Any,
     column_of: Any,
     cuts: Any,
     grid: Any,
     ladder: Any,
     points: Any,
-    codes: Any,
-    zones: Any,
-    hulls: Any,
-    heads: Any,
-    tenants: Any,
-    size: Any,
-    rows: Any,
-    owner: Any,
-    shapes: Any,
-    forms: Any,
-    code: Any,
-    pool: Any,
-    values: Any,
-    truth: Any,
-    cache: Any,
-    wanted: Any,
-    stack: Any,
-    out: Any,
-    failed: Any,
-) -> Any:
+    blocks: Blocks,
+    rest: tuple[Any, ...],
+) -> Bundle:
+    """What ``match_message`` reads besides the message.
+
+    ``attributes`` are the message attributes of the index's slots, ``column_of`` the column of
+    codes of an attribute, ``rest`` what the postfilter reads.
+    """
+    b = blocks
+    index = (b.codes, b.zones, b.hulls, b.heads, b.tenants, b.size)
+    return Bundle((attributes, column_of, cuts, grid, ladder, points, *index, *rest))
+
+
+@kernel
+def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
     """Rows that match, from the front of ``out``; see ``RowIndex.match``.
 
     What fails for the coarseness of codes alone is no false positive: an update cannot mend it.
 
-    ``attributes`` are the message attributes of the index's slots, ``column_of`` the column of
-    codes of an attribute.
+    ``places`` are those of a bundle of what ``bundle_of`` takes.
     """
+    attributes = array_at(places, 0, np.int32)
+    column_of = array_at(places, 1, np.int32)
+    cuts = array_at(places, 2, np.float64)
+    grid = array_at(places, 3, np.float64)
+    ladder = array_at(places, 4, np.int32)
+    points = array_at(places, 5, np.int16)
+    codes = array_at(places, 6, np.int16)
+    zones = array_at(places, 7, np.int16)
+    hulls = array_at(places, 8, np.int16)
+    heads = array_at(places, 9, HEAD)
+    tenants = array_at(places, 10, np.int32)
+    size = array_at(places, 11, np.int64)
+    rows = array_at(places, 12, ROW)
+    owner = array_at(places, 13, np.int32)
+    shapes = array_at(places, 14, SHAPE)
+    forms = array_at(places, 15, FORM)
+    code = matrix_at(places, 16, np.int32)
+    pool = array_at(places, 17, np.float64)
+    values = matrix_at(places, 18, np.float64)
+    truth = array_at(places, 19, np.float64)
+    cache = array_at(places, 20, VERDICT)
+    wanted = array_at(places, 21, WANTED)
+    stack = array_at(places, 22, np.float64)
     n_slots = attributes.shape[0]
     for slot in range(n_slots):
         column = column_of[attributes[slot]]
