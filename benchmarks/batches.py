@@ -30,7 +30,7 @@ from .streams import SHARES, STREAMS, stream
 
 TUNED, UNBATCHED = "auto", "unbatched/pix"
 SINGLY, WRITING = "match_rows", "only writing"
-BATCH_SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
+BATCH_SIZES = (1, 2, 5, 10, 100, 1_000, 10_000, 100_000)
 WANTED = {
     ("RQ-Z", 1_000): 2.0,
     ("RQ-Z", 10_000): 4.0,

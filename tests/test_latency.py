@@ -143,7 +143,7 @@ def test_the_size_is_found_and_followed(bests, seed):
     for best in bests:
         costs = []
         for _ in range(150):
-            size = tuner.size(10_000)
+            size, _ = tuner.size(10_000)
             cost = throughput(size, best, rng)
             tuner.learn(10_000, size, cost)
             costs.append(cost)
@@ -157,10 +157,33 @@ def test_trials_cost_little():
     tuner = Tuner()
     rng = np.random.default_rng(1)
     costs = []
+    sizes = set()
     for _ in range(3000):
-        size = tuner.size(10)
-        cost = 1000.0 * (1.0 if size == 1 else 2.5) * (1.0 + rng.exponential(0.03))
+        size, measured = tuner.size(10)
+        cost = 1e5 * (1.0 if size == 1 else 2.5) * (1.0 + rng.exponential(0.03))
+        assert measured
         tuner.learn(10, size, cost)
         costs.append(cost)
-    assert np.mean(costs) < 1.05 * 1030.0
-    assert tuner.size(1) == 1
+        sizes.add(size)
+    assert sizes == {1, 8}
+    assert np.mean(costs) < 1.05 * 103_000.0
+    assert tuner.size(1) == (1, False)
+
+
+def test_small_work_is_not_tried():
+    """A batch that takes less one by one than grouping does is seldom even measured."""
+    tuner = Tuner()
+    n_measured = 0
+    for _ in range(1600):
+        size, measured = tuner.size(10)
+        assert size == 1
+        if measured:
+            tuner.learn(10, size, 20_000.0)
+            n_measured += 1
+    assert n_measured == 100
+    while not tuner.size(10)[1]:
+        pass
+    for _ in range(40):
+        tuner.learn(10, 1, 100_000.0)
+        tuner.size(10)
+    assert any(tuner.size(10)[0] == 8 for _ in range(60)), "it has become worth a trial"

@@ -18,9 +18,6 @@ from germane.kernels import grouping as kernels
 from germane.kernels.batches import Batch, arrange
 from germane.kernels.lanes import LANES
 
-SHARED_PAYS = 0.5
-"""Columns that a message must share with its neighbour on average to make keeping them pay."""
-
 Vectors = NDArray[np.float64]
 Places = NDArray[np.int32]
 
@@ -69,7 +66,6 @@ def _group_blocks(
     n = len(members)
     packed: NDArray[np.uint64] = np.empty(n, np.uint64)
     kernels.pack_keys(keys, packed)
-    equal: NDArray[np.int64] = np.zeros(kernels.PACKED, np.int64)
     order: Places = np.empty(n, np.int32)
     ends: Places = np.empty(max(n, 1), np.int32)
     if isinstance(how, int):
@@ -77,8 +73,12 @@ def _group_blocks(
     else:
         order[:] = np.argsort(packed, kind="stable")
         n_groups = _cut(how, index.packed_by, vectors, members[order], ends)
-    kernels.sort_groups(packed, order, ends, n_groups, equal)
-    return Minibatches(_arrange(keys, packed, order, vectors, members, equal), ends[:n_groups])
+    kernels.sort_groups(packed, order, ends, n_groups)
+    n_columns = keys.shape[1]
+    columns = np.empty(n_columns * (n + LANES), np.int16)
+    reaches = np.empty(2 * n * n_columns, np.int16)
+    arrange(keys, order, columns, reaches)
+    return Minibatches(Batch(vectors, members[order], columns, reaches), ends[:n_groups])
 
 
 def _cut(
@@ -117,30 +117,10 @@ def _cut(
     return n_groups
 
 
-def _arrange(
-    keys: NDArray[np.int16],
-    packed: NDArray[np.uint64],
-    order: Places,
-    vectors: Vectors,
-    members: Places,
-    equal: NDArray[np.int64],
-) -> Batch:
-    """Codes in the order of places, and how many first columns neighbours share."""
-    n, n_columns = keys.shape
-    columns = np.empty(n_columns * (n + LANES), np.int16)
-    reaches = np.empty(2 * n * n_columns, np.int16)
-    in_order = np.empty(n, np.uint64)
-    arrange(keys, order, packed, columns, reaches, in_order)
-    saved = equal[:n_columns] / max(n, 1) * np.arange(1, min(n_columns, kernels.PACKED) + 1)
-    best = int(saved.argmax()) if len(saved) else 0
-    n_shared = best + 1 if len(saved) and saved[best] > SHARED_PAYS else 0
-    return Batch(vectors, members[order], columns, reaches, in_order, n_shared)
-
-
 def plain(vectors: Vectors, members: Places) -> Batch:
     """Messages in the given order, without codes: for rows that no block index holds."""
     empty: Any = np.empty(0, np.int16)
-    return Batch(vectors, members, empty, empty, np.empty(0, np.uint64), 0)
+    return Batch(vectors, members, empty, empty)
 
 
 def _is_all(members: Places, vectors: Vectors) -> bool:

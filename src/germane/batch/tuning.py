@@ -7,6 +7,9 @@ enough: most batches use the size that costs least, now and then one tries a nei
 follows from what the trial would waste: trials may cost a few percent of the time. When the best
 size has come to cost clearly more than it did, the messages may have changed, and neighbours that
 were not far off are tried at once. Costs are moving averages that forget.
+
+A batch that takes less one message at a time than grouping takes at all is not even measured, but
+once in a while.
 """
 
 from typing import Any
@@ -26,6 +29,11 @@ ENOUGH = 3
 """Batches with a size before it is judged."""
 FAR_OFF = 1.5
 """A size that cost so much more than the best is not tried at once when something has changed."""
+NOT_WORTH_NS = 300_000
+"""Matching minibatches costs about this much before the first message: the work of a batch that
+makes it worth a trial."""
+REST = 15
+"""Batches between two looks at what such a batch costs."""
 BLEND = 0.3
 CLEARLY = 0.97
 """A neighbour must cost less than this share of the best to take its place."""
@@ -38,16 +46,19 @@ class Tuner:
         self._unbatched = unbatched  # whether one message at a time is a candidate
         self._classes: dict[int, _Class] = {}
 
-    def size(self, n: int) -> int:
-        """Messages a minibatch should have at most, for a batch of n."""
+    def size(self, n: int) -> tuple[int, bool]:
+        """Messages a minibatch should have at most, for a batch of n; whether to measure it."""
         if n <= 1:
-            return 1 if self._unbatched else 2
-        return 1 << self._class(n).next()
+            return 1 if self._unbatched else 2, False
+        known = self._classes.get(n.bit_length() - 1) or self._class(n)
+        if known.rest:
+            known.rest -= 1
+            return 1, False
+        return 1 << known.next(), True
 
-    def learn(self, n: int, size: Any, cost_ns: float) -> None:
+    def learn(self, n: int, size: int, cost_ns: float) -> None:
         """What a message of a batch of n cost with minibatches of a size."""
-        if n > 1 and isinstance(size, int):
-            self._class(n).learn(size.bit_length() - 1, cost_ns)
+        self._class(n).learn(size.bit_length() - 1, cost_ns)
 
     def _class(self, n: int) -> "_Class":
         number = n.bit_length() - 1
@@ -56,7 +67,7 @@ class Tuner:
             nearest = min(self._classes, key=lambda k: abs(k - number), default=None)
             start = START if nearest is None else self._classes[nearest].best
             least = 0 if self._unbatched and number <= SMALL else 1
-            known = self._classes[number] = _Class(least, min(number, MAX_EXPONENT), start)
+            known = self._classes[number] = _Class(number, least, start)
         return known
 
     def describe(self) -> dict[int, dict[str, Any]]:
@@ -73,10 +84,13 @@ class Tuner:
 class _Class:
     """Batches of about one size."""
 
-    def __init__(self, least: int, most: int, start: int) -> None:
+    def __init__(self, number: int, least: int, start: int) -> None:
+        self.n_messages = 1 << number  # at least
         self.least = least
-        self.most = max(most, least)
-        self.best = min(max(start, least), self.most)
+        self.most = max(min(number, MAX_EXPONENT), least)
+        self.start = min(max(start, 1), self.most)
+        self.best = self.start if least else 0
+        self.rest = 0  # batches that need not be thought about
         self.costs: dict[int, float] = {}
         self._tried: dict[int, int] = {}  # exponent -> batch at which it was last measured
         self._n_seen: dict[int, int] = {}  # exponent -> how often it was measured
@@ -87,8 +101,8 @@ class _Class:
 
     def next(self) -> int:
         """The exponent for the next batch."""
-        if self._wait > 0:
-            self._wait -= 1
+        if self._wait > 0 or self._is_small():
+            self._wait = max(self._wait - 1, 0)
             return self.best
         wanted = [self.best, *self._rivals()]
         new = [e for e in wanted if self._n_seen.get(e, 0) < ENOUGH]
@@ -97,10 +111,12 @@ class _Class:
         return min(wanted[1:], key=lambda e: self._tried[e], default=self.best)
 
     def _rivals(self) -> list[int]:
-        """The neighbours of the best size, and one message at a time."""
+        """The neighbours of the best size, and one message at a time; or where to begin."""
+        if not self.best:
+            return [self.start]
         near = [self.best + 1, self.best - 1]
         rivals = [e for e in near if self.least <= e <= self.most]
-        return rivals if self.least or self.best <= 1 else [*rivals, 0]
+        return rivals if self.least or self.best == 1 else [*rivals, 0]
 
     def learn(self, exponent: int, cost: float) -> None:
         """What a message of a batch cost with a size."""
@@ -114,6 +130,8 @@ class _Class:
             cost = known if seen <= ENOUGH else known + BLEND * (cost - known)
         self.costs[exponent] = cost
         if exponent == self.best:
+            if self._is_small():
+                self.rest = REST
             self._watch(cost)
             return
         now = self.costs.get(self.best)
@@ -123,6 +141,10 @@ class _Class:
             self.best, self._usual, self._wait = exponent, cost, 0
         else:
             self._wait = self._pause(cost / now - 1.0)
+
+    def _is_small(self) -> bool:
+        """Whether messages are matched one by one, and that takes less than grouping would."""
+        return not self.best and self.costs.get(0, NOT_WORTH_NS) * self.n_messages < NOT_WORTH_NS
 
     def _watch(self, cost: float) -> None:
         """Look for a lasting change of what the best size costs."""

@@ -36,6 +36,8 @@ from germane.kernels.batches import Batch
 from germane.kernels.lanes import SPARE
 from germane.kernels.rowsets import mark
 
+FEW = 16
+"""Messages whose rows may as well stay in an array each, where they are matched one by one."""
 PART = 1 << 16
 """Rows for which room is made at once where messages are matched one by one."""
 ROUND = 2048
@@ -104,14 +106,14 @@ class Batches:
     def match(self, vectors: Vectors, raw_of: RawOf) -> Found:
         """The profile rows of each message of a batch."""
         n = len(vectors)
-        start = time.perf_counter_ns()
-        strategy, how = self._choose(n)
+        strategy, how, measured = self._choose(n)
+        start = time.perf_counter_ns() if measured else 0
         if strategy == UNBATCHED:
             found = self._one_by_one(vectors, raw_of)
         else:
             found = self._by_groups(vectors, raw_of, strategy, how)
-        if n and self._is_tuned:
-            size = 1 if strategy == UNBATCHED else how
+        if measured:
+            size = how if isinstance(how, int) else 1
             self.tuner.learn(n, size, (time.perf_counter_ns() - start) / n)
         self.last = strategy
         self.n_batches += 1
@@ -119,27 +121,25 @@ class Batches:
         self.n_found += found.total
         return found
 
-    def _choose(self, n: int) -> tuple[str, Grouping | int | None]:
-        """The strategy for a batch, and how to group it (None: not at all)."""
+    def _choose(self, n: int) -> tuple[str, Grouping | int | None, bool]:
+        """The strategy for a batch, how to group it (None: not at all), whether to measure it."""
         wanted, grouping = self.settings.strategy, self.settings.grouping
         if wanted not in (AUTO, MINI, MINI_MESSAGES):
-            return wanted, None
+            return wanted, None, False
         grouped = MINI_MESSAGES if wanted == AUTO else wanted
         if grouping is not None:
-            return (UNBATCHED, None) if wanted == AUTO and n == 1 else (grouped, grouping)
-        size = self.tuner.size(n)
-        return (UNBATCHED, None) if size == 1 else (grouped, size)
-
-    @property
-    def _is_tuned(self) -> bool:
-        tuned = self.settings.strategy in (AUTO, MINI, MINI_MESSAGES)
-        return tuned and self.settings.grouping is None
+            alone = wanted == AUTO and n == 1
+            return (UNBATCHED, None, False) if alone else (grouped, grouping, False)
+        size, measured = self.tuner.size(n)
+        return (UNBATCHED, None, measured) if size == 1 else (grouped, size, measured)
 
     def _one_by_one(self, vectors: Vectors, raw_of: RawOf) -> Found:
         n = len(vectors)
-        if n == 1:
-            rows = self.match_one(vectors[0], raw_of(0))
-            return Found([rows], _ZEROTH_PART, _ZEROTH_START, np.array([len(rows)]), len(rows))
+        if n <= FEW:
+            each = [self.match_one(vectors[i], raw_of(i)) for i in range(n)]
+            sizes = [len(rows) for rows in each]
+            starts = np.zeros(n, np.int64)
+            return Found(each, _NUMBERS[:n], starts, np.array(sizes, np.int64), sum(sizes))
         self.slabs.start(self.settings.max_bytes)
         parts, room, used = [_NO_ROWS], 0, 0
         part, starts, counts = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -378,5 +378,4 @@ class Batches:
 
 
 _NO_ROWS: Rows = np.empty(0, np.int32)
-_ZEROTH_PART: NDArray[np.int32] = np.zeros(1, np.int32)
-_ZEROTH_START: NDArray[np.int64] = np.zeros(1, np.int64)
+_NUMBERS: NDArray[np.int32] = np.arange(FEW, dtype=np.int32)

@@ -138,7 +138,7 @@ class BlockIndex(RowIndex):
                 coding.encode_column(self._recent[:, slot], self._cuts, start, stop, codes)
             else:
                 codes = self._likely(sample[::4, slot], start, stop)
-            if len(codes):
+            if len(codes) and len(sample):
                 selectivity[slot] = ((low <= codes) & (codes <= high)).mean()
         return np.maximum(selectivity, 1e-6)
 
@@ -160,7 +160,7 @@ class BlockIndex(RowIndex):
         """The share of opened blocks that packing by other slots would save on recent messages."""
         self._recent = points
         n_blocks, n_slots, n_zoned = (int(x) for x in self._blocks.size[:3])
-        blocks = np.arange(0, n_blocks, max(1, n_blocks // 1024))
+        blocks = np.arange(0, n_blocks, max(1, n_blocks // 512))
         lanes = np.arange(len(blocks)) * 7 % LANES  # one row a block: those of a block are alike
         taken = self._blocks.tenants[blocks * LANES + lanes] >= 0
         codes = self._blocks.codes.reshape(-1, n_slots, 2, LANES)

@@ -9,8 +9,8 @@ Stages, for a run of minibatches (Batching section 3.1; ``kernels.grouping`` has
   so that its bounds are looked up once; they become *finds*: a word of messages for a row;
 - ``count`` and ``deliver``: hits and finds -> profile rows by message, in one pass over words.
 
-Messages that follow one another in a sorted minibatch often agree in their first columns: what a
-block says of these columns is kept from one message to the next.
+Almost every (message, block) pair that is tested has hits, but not quite: a hit is written
+whether there is one or not, and counted if there is, because a branch would be guessed wrong.
 """
 
 from typing import Any, NamedTuple
@@ -43,6 +43,7 @@ from germane.kernels.lanes import (
     inside,
     lowest_bit,
     narrowed,
+    prefetch,
     touched,
 )
 
@@ -53,6 +54,8 @@ FIND = np.dtype([("messages", np.uint64), ("row", np.int32), ("begin", np.int32)
 # entries of ``state``: what a stage has done so far
 (N_HITS, N_FINDS, N_FAILED, N_WAITING, N_OPENED, N_TESTED, N_CANDIDATES, N_STATE) = range(8)
 
+SOON = 32
+"""Elements ahead that memory is asked for while rows are written."""
 FEW = 6
 """Messages from which on the index of messages beats looking at each."""
 
@@ -64,8 +67,6 @@ class Batch(NamedTuple):
     order: Any  # place -> message
     columns: Any  # int16, flat [column][place], padded: codes in the order of places
     reaches: Any  # int16, flat [place][column][above, below]: see ``kernels.codes.reach``
-    packed: Any  # uint64 [place]: the first columns' codes as one word
-    n_shared: Any  # first columns that neighbours often agree in
 
 
 class MessageIndex(NamedTuple):
@@ -78,15 +79,12 @@ class MessageIndex(NamedTuple):
 
 
 @kernel
-def arrange(
-    keys: Any, order: Any, packed_keys: Any, columns: Any, reaches: Any, packed: Any
-) -> None:
+def arrange(keys: Any, order: Any, columns: Any, reaches: Any) -> None:
     """Codes of a batch in the order of its places."""
     n, n_columns = keys.shape
     stride = columns.shape[0] // max(n_columns, 1)
     for place in range(n):
         message = order[place]
-        packed[place] = packed_keys[message]
         for column in range(n_columns):
             key = np.int64(keys[message, column])
             columns[column * stride + place] = key
@@ -224,16 +222,19 @@ def test_minibatch(
     messages are. Returns how many blocks of the union set were done; fewer for want of room.
     """
     n_slots, n_zoned = size[N_SLOTS], size[N_ZONED]
-    vectors, order, columns, reaches, packed, n_shared = batch
+    vectors, order, columns, reaches = batch
     stride = columns.shape[0] // max(n_slots, 1)
-    shift = np.uint64(16 * (4 - n_shared))
     lane_messages = np.zeros(LANES, np.uint64)
+    n_hits = state[N_HITS]
+    n_candidates = 0
     for u in range(union.shape[0]):
         block = union[u]
         if (
-            state[N_HITS] + (end - begin) > hits.shape[0]
+            n_hits + (end - begin) + 1 > hits.shape[0]
             or state[N_FINDS] + (end - begin) + 2 * LANES > finds.shape[0]
         ):
+            state[N_HITS] = n_hits
+            state[N_CANDIDATES] += n_candidates
             return u
         zone = (block // LANES) * n_zoned * PAIR + block % LANES
         base = block * n_slots * PAIR
@@ -255,36 +256,24 @@ def test_minibatch(
                 continue
             state[N_OPENED] += count_bits(messages)
             open_lanes = ZERO
-            last = ALL
-            fresh = True
-            shared = deepest()
             while messages != ZERO:
                 bit = lowest_bit(messages)
                 messages &= messages - ONE
                 place = chunk + bit
                 reach_at = place * 2 * n_slots
-                if fresh or packed[place] >> shift != last:
-                    shared = deepest()
-                    for slot in range(n_shared):
-                        at = reach_at + 2 * slot
-                        shared = narrowed(shared, codes, base + slot * PAIR, reaches, at)
-                    last = packed[place] >> shift
-                    fresh = False
-                depths = shared
-                for slot in range(n_shared, n_slots):
+                depths = deepest()
+                for slot in range(n_slots):
                     at = reach_at + 2 * slot
                     depths = narrowed(depths, codes, base + slot * PAIR, reaches, at)
                 found = touched(depths) & awake
-                if found == ZERO:
-                    continue
                 certain = inside(depths) & found & exact
-                if certain != ZERO:
-                    hit = state[N_HITS]
-                    hits[hit].lanes = certain
-                    hits[hit].block = block
-                    hits[hit].message = order[place]
-                    state[N_HITS] = hit + 1
-                    state[N_CANDIDATES] += count_bits(certain)
+                hits[n_hits].lanes = certain
+                hits[n_hits].block = block
+                hits[n_hits].message = order[place]
+                n_hits += certain != ZERO
+                n_candidates += count_bits(certain)
+                if found == certain:
+                    continue
                 found &= ~certain
                 open_lanes |= found
                 while found != ZERO:
@@ -307,6 +296,8 @@ def test_minibatch(
                     index, rest, finds, failed, waiting, state,
                 )  # fmt: skip
                 lane_messages[lane] = ZERO
+    state[N_HITS] = n_hits
+    state[N_CANDIDATES] += n_candidates
     return union.shape[0]
 
 
@@ -539,7 +530,9 @@ def deliver(
     for i in range(hits.shape[0]):
         base = np.int64(hits[i].block) * LANES
         message = hits[i].message
-        cursor[message] = gather(tenants, base, hits[i].lanes, out, cursor[message])
+        end = gather(tenants, base, hits[i].lanes, out, cursor[message])
+        cursor[message] = end
+        prefetch(out, end + SOON)  # too many messages take turns for the processor to foresee it
     for i in range(finds.shape[0]):
         messages = finds[i].messages
         while messages != ZERO:

@@ -67,18 +67,15 @@ def encode_at(key: Any, cuts: Any, grid: Any, ladder: Any, slot: Any) -> Any:
     first = slot * (N_BUCKETS + 1)
     at = first + bucket(key, grid, slot)
     low = np.int64(ladder[at])
-    n = ladder[at + 1] - low
-    while n > 0:
+    n = np.int64(ladder[at + 1]) - low
+    while n > 0:  # without branches, which would be guessed wrong every other time
         half = n >> 1
-        if cuts[low + half] < key:
-            low += half + 1
-            n -= half + 1
-        else:
-            n = half
+        right = np.int64(cuts[low + half] < key)
+        low += right * (half + 1)
+        n = half - right * (2 * half + 1 - n)
     position = low - ladder[first]
-    if low < ladder[first + N_BUCKETS] and cuts[low] == key:
-        return FIRST_CUT + 2 * position
-    return FIRST_GAP + 2 * position
+    exact = low < ladder[first + N_BUCKETS] and cuts[low] == key
+    return (FIRST_CUT if exact else FIRST_GAP) + 2 * position
 
 
 @kernel

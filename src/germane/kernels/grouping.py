@@ -30,8 +30,8 @@ def encode_batch(
     keys: Any,
 ) -> None:
     """Codes of messages [n, column], from their vectors and the cuts of an index."""
-    for i in range(vectors.shape[0]):
-        for slot in range(attributes.shape[0]):
+    for slot in range(attributes.shape[0]):
+        for i in range(vectors.shape[0]):
             value = vectors[i, attributes[slot]]
             keys[i, column[slot]] = encode_at(value, cuts, grid, ladder, slot)
 
@@ -91,11 +91,8 @@ def halve(keys: Any, units: Any, most: Any, order: Any, ends: Any) -> Any:
 
 
 @kernel
-def sort_groups(packed: Any, order: Any, ends: Any, n_groups: Any, equal: Any) -> None:
-    """Sort each minibatch lexicographically; count neighbours alike in their first columns.
-
-    ``equal[c]`` counts those that are alike in more than c columns.
-    """
+def sort_groups(packed: Any, order: Any, ends: Any, n_groups: Any) -> None:
+    """Sort each minibatch lexicographically."""
     begin = 0
     for group in range(n_groups):
         end = ends[group]
@@ -113,11 +110,6 @@ def sort_groups(packed: Any, order: Any, ends: Any, n_groups: Any, equal: Any) -
             ranked = np.argsort(packed[part])
             for i in range(end - begin):
                 order[begin + i] = part[ranked[i]]
-        for i in range(begin + 1, end):
-            differs = packed[order[i]] ^ packed[order[i - 1]]
-            for column in range(PACKED):
-                if differs >> np.uint64(16 * (PACKED - 1 - column)) == np.uint64(0):
-                    equal[column] += 1
         begin = end
 
 
