@@ -131,3 +131,19 @@ def test_each_profile_once():
     assert f.match_many([{"x": 1, "y": 1}] * 3).by_message() == [["two"]] * 3
     f.unsubscribe("two")
     f._check()
+
+
+@pytest.mark.parametrize("room", [16, 32, 33, 64, 65, 97, 128, 129, 1000])
+def test_room_for_hits_grows(monkeypatch, room):
+    """Whatever room there is at first; where it was full to the last place, no end was found."""
+    monkeypatch.setattr("germane.batch.probing.HIT_ROOM", room)
+    monkeypatch.setattr("germane.batch.probing.UNION_ROOM", room)
+    f = germane.Filter()
+    ids = range(2000)
+    conditions = [f"x >= {i % 50} AND x < {i % 50 + 30} AND y <> 7" for i in ids]
+    f.subscribe_many(ids, conditions)
+    messages = [{"x": x / 2, "y": x % 9} for x in range(160)]
+    expected = [f.match(message) for message in messages]
+    for size in (2, 16, 32):
+        f.batching = germane.Batching("minib/pix", grouping=germane.FixedSize(size))
+        assert f.match_many(messages).by_message() == expected

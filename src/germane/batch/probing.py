@@ -80,10 +80,10 @@ class Scratch:
     def more_hits(self, n: int) -> None:
         """Room for n more hits and finds, at least."""
         n_hits, n_finds = int(self.state[kernels.N_HITS]), int(self.state[kernels.N_FINDS])
-        if n_hits + n > len(self.hits):
-            self.hits = _longer(self.hits, 2 * (n_hits + n))
-        if n_finds + n + 2 * LANES > len(self.finds):
-            self.finds = _longer(self.finds, 2 * (n_finds + n + 2 * LANES))
+        if n_hits + n + kernels.SPARE_HITS > len(self.hits):
+            self.hits = _longer(self.hits, 2 * (n_hits + n + kernels.SPARE_HITS))
+        if n_finds + n + kernels.SPARE_FINDS > len(self.finds):
+            self.finds = _longer(self.finds, 2 * (n_finds + n + kernels.SPARE_FINDS))
 
 
 class Slabs:

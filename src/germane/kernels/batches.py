@@ -54,6 +54,8 @@ FIND = np.dtype([("messages", np.uint64), ("row", np.int32), ("begin", np.int32)
 # entries of ``state``: what a stage has done so far
 (N_HITS, N_FINDS, N_FAILED, N_WAITING, N_OPENED, N_TESTED, N_CANDIDATES, N_STATE) = range(8)
 
+SPARE_HITS, SPARE_FINDS = 1, 2 * LANES
+"""Room that a block needs beyond one hit and one find a message."""
 SOON = 32
 """Elements ahead that memory is asked for while rows are written."""
 FEW = 6
@@ -230,8 +232,8 @@ def test_minibatch(
     for u in range(union.shape[0]):
         block = union[u]
         if (
-            n_hits + (end - begin) + 1 > hits.shape[0]
-            or state[N_FINDS] + (end - begin) + 2 * LANES > finds.shape[0]
+            n_hits + (end - begin) + SPARE_HITS > hits.shape[0]
+            or state[N_FINDS] + (end - begin) + SPARE_FINDS > finds.shape[0]
         ):
             state[N_HITS] = n_hits
             state[N_CANDIDATES] += n_candidates
