@@ -204,12 +204,6 @@ class Ids:
         """The id of a row."""
         return int(self._keys[row]) if self._dense is not None else self._names[row]
 
-    def ids_of(self, rows: Rows) -> list[Any]:
-        """Ids of rows, in the order of the rows."""
-        names = self._keys if self._dense is not None else self._names
-        result: list[Any] = names[rows].tolist()
-        return result
-
     def in_order(self, rows: Rows) -> list[Any]:
         """Ids of distinct rows, in id order (integers before strings); may sort the rows too."""
         if self._dense is not None:
@@ -235,20 +229,6 @@ class Ids:
     def sorted_integers(self, rows: Rows) -> NDArray[np.int64]:
         """Ids of rows, ascending, where ``are_small_integers``."""
         return np.sort(self._keys.take(rows)).astype(np.int64)
-
-    def sort_rows(self, rows: Rows) -> Rows:
-        """Rows in the order of their ids."""
-        if self._dense is not None:
-            return np.sort(rows) if self._are_rows else rows[np.argsort(self._keys[rows])]
-        if self._rank is None:
-            self._sorted_since += len(rows) + 1
-            if self._sorted_since <= len(self):
-                names = self._names[rows].tolist()
-                order = sorted(range(len(rows)), key=lambda i: _order(names[i]))
-                return rows[np.array(order, np.int64)]
-            self._rank_anew()
-        assert self._rank is not None
-        return rows[np.argsort(self._rank[rows])]
 
     def _rank_anew(self) -> None:
         names = sorted(self._row, key=_order)

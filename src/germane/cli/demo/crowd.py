@@ -115,8 +115,10 @@ def warm_up(seed: int = 0) -> None:
     for index in ("agile", "scan"):
         small = Crowd.generate(size.n_profiles, random)
         filter_ = small.fill(index)
-        for _ in range(size.n_rounds):
-            Tally().round(filter_, small, size, random)
+        for strategy in ("unbatched/pix", "minib/pix/mix"):
+            filter_.batching = germane.Batching(strategy)
+            for _ in range(size.n_rounds):
+                Tally().round(filter_, small, size, random)
 
 
 def _fill(console: Console, crowd: Crowd, index: str, text: str) -> germane.Filter:
