@@ -34,14 +34,14 @@ EXTRAS = {
     "demo": ["cli"],
     "run": ["cli"],
     "reproduce": ["bench", "cli", "plots"],
-    "test": ["cli", "dev", "plots"],
+    "test": ["cli", "dev", "java", "plots", "spark"],
 }
 CHECKS = [
     ("ruff check", ["-m", "ruff", "check", "."]),
     ("ruff format", ["-m", "ruff", "format", "--check", "."]),
     ("mypy", ["-m", "mypy"]),
     ("layers", ["-c", "from importlinter.cli import lint_imports_command as c; c()"]),
-    ("pytest", ["-m", "pytest", "-n", "2", "-q"]),
+    ("pytest", ["-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q"]),
 ]
 
 

@@ -75,6 +75,7 @@ class Ids:
         self._rank: NDArray[np.int32] | None = None
         self._ranked: NDArray[np.object_] = np.empty(0, object)
         self._sorted_since = 0
+        self._column: Any = None  # all names as an Arrow array, until they change
         self._watchers: WeakSet[Watcher] = WeakSet()
 
     def watch(self, watcher: "Watcher") -> None:
@@ -147,6 +148,7 @@ class Ids:
                 return rows
             self._leave_dense()
         self._names = _grown(self._names, self.n_rows, None)
+        self._column = None
         for value, row in zip(values, rows.tolist(), strict=True):
             self._row[value] = row
             self._names[row] = value
@@ -191,7 +193,7 @@ class Ids:
         else:
             del self._row[value]
             self._names[row] = None
-            self._rank = None
+            self._rank = self._column = None
         self._free.append(row)
         return row
 
@@ -203,6 +205,24 @@ class Ids:
     def id_of(self, row: int) -> Any:
         """The id of a row."""
         return int(self._keys[row]) if self._dense is not None else self._names[row]
+
+    def column(self, rows: Rows) -> Any:
+        """Ids of rows as an Arrow array: int64, or strings."""
+        import pyarrow as pa
+
+        if self._dense is not None:
+            return pa.array(self._keys.take(rows).astype(np.int64))
+        if self._column is None:
+            names = self._names[: self.n_rows].tolist()
+            try:
+                integers = all(type(name) is int for name in names if name is not None)
+                self._column = pa.array(names, pa.int64() if integers else pa.string())
+            except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+                raise InvalidValue(
+                    f"ids of these {self.what}s do not fit an Arrow column of int64 or of strings "
+                    f"({error}); use ids of one kind"
+                ) from error
+        return self._column.take(pa.array(rows))
 
     def in_order(self, rows: Rows) -> list[Any]:
         """Ids of distinct rows, in id order (integers before strings); may sort the rows too."""
@@ -265,7 +285,7 @@ class Ids:
                 self._keys = self._dense
             self._free = np.flatnonzero(keys < 0).tolist()
             return
-        self._dense = None
+        self._dense = self._column = None
         names = state["names"]
         self.n_rows = len(names)
         self._names = np.empty(len(names), object)

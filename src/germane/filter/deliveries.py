@@ -80,20 +80,57 @@ class Deliveries:
         import pyarrow as pa
 
         counts = self.counts
-        ids = self._ids
-        integers = bool(ids) and type(ids[0]) is int
-        messages = pa.array(ids, pa.int64() if integers else pa.string())
+        messages = np.repeat(np.arange(self.n_messages), counts)
         return pa.table(
             {
                 "seq": pa.array(np.repeat(self.seqs, counts)),
-                "message": messages.take(pa.array(np.repeat(np.arange(len(ids)), counts))),
+                "message": self._message_column().take(pa.array(messages)),
                 "profile": profile_column(self._runs),
                 "cost": pa.array(np.zeros(len(self))),
             }
         )
+
+    def to_lists(self) -> Any:
+        """An Arrow table of the messages that reach somebody, in columns.
+
+        ``seq``, ``message`` (its id), ``profiles`` and ``contexts``: lists that go together, each
+        in no order; a context is null where the profile has none.
+        """
+        import pyarrow as pa
+
+        rows = [run.laid_out() for run in self._runs]
+        pairs = list(zip(self._runs, rows, strict=True))
+        counts = self.counts
+        ends = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
+        profiles = _joined([run.ids.column(part) for run, part in pairs])
+        contexts = _joined([run.ids.contexts_of(part) for run, part in pairs])
+        table = pa.table(
+            {
+                "seq": pa.array(self.seqs),
+                "message": self._message_column(),
+                "profiles": pa.ListArray.from_arrays(ends, profiles),
+                "contexts": pa.ListArray.from_arrays(ends, contexts),
+            }
+        )
+        return table.filter(pa.array(counts > 0))
+
+    def _message_column(self) -> Any:
+        import pyarrow as pa
+
+        integers = bool(self._ids) and type(self._ids[0]) is int
+        return pa.array(self._ids, pa.int64() if integers else pa.string())
 
     def __repr__(self) -> str:
         return (
             f"Deliveries({len(self)} of {self.n_messages} messages, "
             f"{len(self.rejected)} events rejected)"
         )
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Arrow arrays one after the other; one that is all null may stand beside any other."""
+    import pyarrow as pa
+
+    kinds = {part.type for part in parts if part.null_count < len(part)} or {pa.string()}
+    kind = kinds.pop()
+    return pa.concat_arrays([part.cast(kind) for part in parts] or [pa.nulls(0, kind)])

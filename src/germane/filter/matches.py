@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.context import Ids
+from germane.filter.registry import ProfileIds
+from germane.kernels.batches import lay_out
 from germane.model import GermaneError, InvalidValue
 
 Rows = NDArray[np.int32]
@@ -38,7 +39,7 @@ class Matches:
     def __init__(
         self,
         found: FoundRows,
-        ids: Ids,
+        ids: ProfileIds,
         first: int = 0,
         errors: Mapping[int, GermaneError] | None = None,
     ) -> None:
@@ -63,6 +64,11 @@ class Matches:
         return self._found.counts
 
     @property
+    def ids(self) -> ProfileIds:
+        """The profiles' ids, as they were when the messages were matched."""
+        return self._ids
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the matches."""
         return sum(part.nbytes for part in self._found.parts)
@@ -75,6 +81,19 @@ class Matches:
         start = found.starts[message]
         rows: Rows = found.parts[found.part[message]][start : start + found.counts[message]]
         return rows
+
+    def laid_out(self) -> Rows:
+        """The profile rows of all messages, one message after the other, each in no order."""
+        found = self._found
+        places = np.cumsum(found.counts) - found.counts
+        out: Rows = np.empty(int(found.counts.sum()), np.int32)
+        order = np.argsort(found.part, kind="stable")
+        ends = np.searchsorted(found.part[order], np.arange(len(found.parts)), side="right")
+        begin = 0
+        for part, end in zip(found.parts, ends.tolist(), strict=True):
+            lay_out(part, order[begin:end], found.starts, found.counts, places, out)
+            begin = end
+        return out
 
     def split(self, max_bytes: int) -> Iterator["Matches"]:
         """The same in parts of whole messages, each with at most so many bytes of matches."""
@@ -94,7 +113,7 @@ class Matches:
             )
             begin = end
 
-    def freeze(self, ids: Ids) -> None:
+    def freeze(self, ids: Any) -> None:
         """Use these ids from now on: a row is about to be used by another profile."""
         self._ids = ids
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Contexts, Ids, Strings, as_id
+from germane.context.ids import Rows
 from germane.filter.compile import Names, compile_row
 from germane.filter.messages import Messages
 from germane.filter.tables import Tables
@@ -29,6 +30,40 @@ MANY_SHAPES = 128
 """From here on more at a time: what a chunk costs goes with the shapes in it."""
 
 
+class ProfileIds(Ids):
+    """The profiles' ids, and whose they are."""
+
+    def __init__(self, registry: "Registry") -> None:
+        super().__init__("profile")
+        self._registry = registry
+        self._owners: NDArray[np.int32] | None = None  # of each row, once they are kept apart
+
+    def _as_it_is(self) -> "ProfileIds":
+        frozen = super()._as_it_is()
+        assert isinstance(frozen, ProfileIds)
+        frozen._owners = self._owners_of(np.arange(self.n_rows, dtype=np.int32))
+        return frozen
+
+    def _owners_of(self, rows: Rows) -> NDArray[np.int32]:
+        """The contexts' rows of profiles that have a conjunction; -1 for none."""
+        if self._owners is not None:
+            return self._owners[rows]
+        first = self._registry.head[rows]
+        return np.where(first >= 0, self._registry.conjunctions.owner[first], -1).astype(np.int32)
+
+    def contexts_of(self, rows: Rows) -> Any:
+        """The contexts' ids of profiles that were matched, as an Arrow array; null for none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        owners = self._owners_of(rows)
+        ids = self._registry.contexts.ids
+        if not len(ids):
+            return pa.nulls(len(rows), pa.string())
+        named = ids.column(np.maximum(owners, 0))
+        return named if (owners >= 0).all() else pc.if_else(pa.array(owners >= 0), named, None)
+
+
 class Registry:
     """Which profiles there are, and their rows."""
 
@@ -43,7 +78,7 @@ class Registry:
         tables: Tables,
         follow_strings: Callable[[], None],
     ) -> None:
-        self.ids = Ids("profile")
+        self.ids = ProfileIds(self)
         self.head: NDArray[np.int32] = np.full(16, -1, np.int32)  # profile row -> first row
         self.schema = schema
         self.strings = strings

@@ -548,6 +548,17 @@ def deliver(
 
 
 @kernel
+def lay_out(rows: Any, members: Any, starts: Any, counts: Any, places: Any, out: Any) -> None:
+    """Copy some messages' rows to where each message has its place in ``out``."""
+    for i in range(members.shape[0]):
+        message = members[i]
+        begin = starts[message]
+        place = places[message]
+        for k in range(counts[message]):
+            out[place + k] = rows[begin + k]
+
+
+@kernel
 def translate(rows: Any, members: Any, starts: Any, counts: Any, profile: Any) -> None:
     """Rows of conjunctions -> rows of profiles, in place; what lies between is left alone."""
     for i in range(members.shape[0]):

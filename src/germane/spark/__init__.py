@@ -1,0 +1,21 @@
+"""The filter on Spark: DataFrames in, DataFrames out, the same answers as ``germane.Filter``.
+
+    ``session``   a local Spark, with the Java it needs
+    ``match``     a batch job: backtests, replays, bulk matching
+
+Only data moves here: every shard calls ``Filter``, and nothing else matches.
+"""
+
+from germane.model import GermaneError
+
+try:
+    import pyspark as _pyspark  # noqa: F401
+except ImportError as error:
+    raise GermaneError(
+        "germane.spark needs PySpark: install germane with its extra, pip install 'germane[spark]'"
+    ) from error
+
+from germane.spark.batch import match, rejected
+from germane.spark.sessions import session
+
+__all__ = ["match", "rejected", "session"]

@@ -1,0 +1,215 @@
+"""The pipeline on Spark gives the answers of the embedded filter and of the oracle."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from naive import NaiveFilter
+
+import germane
+
+spark = pytest.importorskip("germane.spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # one session, one process
+
+SCHEMA = {"x": "number", "y": "number", "s": "string", "b": "boolean", "t": "timestamp"}
+TYPES = "x double, y double, s string, b boolean, t timestamp"
+CONDITIONS = [
+    "x > 3",
+    "x >= context.x AND y < 7",
+    "x BETWEEN context.y - 2 AND context.y + 2 OR s = 'a'",
+    "s = context.s",
+    "s LIKE 'b%' AND NOT b",
+    "context.b AND y > 1",
+    "t > context.t",
+    "y IS NULL OR x = y",
+    "x > 'text'",
+    "x >",
+    "",
+]
+MORNING = datetime(2026, 11, 16, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def session():
+    return spark.session(master="local[2,4]", settings={"spark.default.parallelism": 2})
+
+
+def draw_values(pick):
+    values = {
+        "x": pick.randrange(10) / 2,
+        "y": float(pick.randrange(10)),
+        "s": pick.choice(["a", "b", "bc", ""]),
+        "b": pick.random() < 0.5,
+        "t": MORNING + timedelta(minutes=pick.randrange(60)),
+    }
+    return {name: value for name, value in values.items() if pick.random() < 0.7}
+
+
+def draw(seed, n=250):
+    """(what is there before, events): profiles come back with other contexts, among much else."""
+    pick = random.Random(seed)
+    contexts = [f"c{i}" for i in range(6)]
+    profiles = [f"p{i}" for i in range(12)]
+    before = {
+        "contexts": [(c, draw_values(pick)) for c in contexts[:4]],
+        "profiles": [
+            (p, pick.choice(CONDITIONS), pick.choice([*contexts, None])) for p in profiles[:6]
+        ],
+    }
+    events, seq = [], 0
+    for _ in range(n):
+        seq += pick.randrange(1, 4)
+        kind = pick.choices(["message", "update", "subscribe", "unsubscribe"], [5, 5, 2, 2])[0]
+        event = {"seq": seq, "kind": kind}
+        if kind == "message":
+            event |= {"id": f"m{seq}", **draw_values(pick)}
+        elif kind == "update":
+            event |= {"id": pick.choice(contexts), **draw_values(pick)}
+            if pick.random() < 0.2:
+                event["removed"] = [n for n in SCHEMA if n not in event][:2]
+        else:
+            event["id"] = pick.choice(profiles)
+            if kind == "subscribe":
+                event["condition"] = pick.choice(CONDITIONS)
+                event["context"] = pick.choice([*contexts, None])
+        events.append(event)
+    return before, events
+
+
+def embedded(before, events):
+    """What one filter, fed the same, delivers and rejects."""
+    f = germane.Filter(schema=SCHEMA)
+    oracle = NaiveFilter(schema=SCHEMA)
+    refused = []
+    for context, values in before["contexts"]:
+        f.update(context, values)
+        oracle.update(context, values)
+    for profile, condition, context in before["profiles"]:
+        try:
+            f.subscribe(profile, condition, context)
+            oracle.subscribe(profile, condition, context)
+        except germane.GermaneError:
+            refused.append((None, profile))
+    done = f.process(events)
+    expected, malformed = oracle.process(events)
+    found = [
+        (row["seq"], row["message"], profile, context)
+        for row in done.to_lists().to_pylist()
+        for profile, context in zip(row["profiles"], row["contexts"], strict=True)
+    ]
+    assert sorted(row[:3] for row in found) == sorted(expected)
+    assert sorted(r.position for r in done.rejected) == sorted(p for p, _ in malformed)
+    refused += [(r.seq, r.event["id"]) for r in done.rejected]
+    return sorted(found, key=str), sorted(refused, key=str)
+
+
+def frames(session, before, events, shuffled=None):
+    """The same as DataFrames; rows in any order, since only ``seq`` counts."""
+    names = list(SCHEMA)
+
+    def rows(kind, *fields):
+        chosen = [e for e in events if e["kind"] in kind]
+        return [tuple(e.get(field) for field in fields) for e in chosen]
+
+    messages = rows(["message"], "seq", "id", *names)
+    updates = rows(["update"], "seq", "id", *names, "removed")
+    profiles = rows(["subscribe", "unsubscribe"], "seq", "kind", "id", "condition", "context")
+    profiles += [(None, None, p, condition, c) for p, condition, c in before["profiles"]]
+    contexts = [(c, *(v.get(name) for name in names)) for c, v in before["contexts"]]
+    for part in (messages, updates, profiles, contexts):
+        (shuffled or random.Random(0)).shuffle(part)
+    return {
+        "messages": session.createDataFrame(messages, f"seq long, id string, {TYPES}"),
+        "profiles": session.createDataFrame(
+            profiles, "seq long, op string, id string, condition string, context string"
+        ),
+        "contexts": session.createDataFrame(contexts, f"id string, {TYPES}"),
+        "updates": session.createDataFrame(
+            updates, f"seq long, context string, {TYPES}, removed array<string>"
+        ),
+    }
+
+
+@pytest.mark.parametrize(("seed", "shards"), [(1, 1), (2, 2), (3, 3), (4, 5), (5, 4)])
+def test_the_same_answers(session, seed, shards):
+    before, events = draw(seed)
+    expected, refused = embedded(before, events)
+    assert len(expected) > 40
+    assert len(refused) > 10
+    inputs = frames(session, before, events, random.Random(seed))
+    found = spark.match(**inputs, shards=shards)
+    assert found.columns == ["seq", "message", "profile", "context"]
+    assert sorted(map(tuple, found.collect()), key=str) == expected
+    letters = spark.rejected(**inputs, shards=shards).collect()
+    assert sorted(((r.seq, json.loads(r.event)["id"]) for r in letters), key=str) == refused
+    assert all(r.reason for r in letters)
+
+
+def test_integer_ids_stay_integers(session):
+    messages = session.createDataFrame([(1, 10, 5)], "seq long, id long, x int")
+    profiles = session.createDataFrame(
+        [(7, "x > 3", 1), (8, "x > context.limit", 2)], "id int, condition string, context long"
+    )
+    contexts = session.createDataFrame([(2, 4)], "id long, limit int")
+    found = spark.match(messages, profiles, contexts=contexts)
+    assert sorted(map(tuple, found.collect())) == [(1, 10, 7, 1), (1, 10, 8, 2)]
+    assert [kind for _, kind in found.dtypes] == ["bigint", "bigint", "int", "bigint"]
+
+
+def test_without_seq_there_is_no_message(session):
+    messages = session.createDataFrame([(None, "m", 5.0)], "seq long, id string, x double")
+    profiles = session.createDataFrame([("p", "x > 3")], "id string, condition string")
+    assert spark.match(messages, profiles).collect() == []
+    (letter,) = spark.rejected(messages, profiles, shards=3).collect()
+    assert (letter.seq, letter.kind) == (None, "message")
+    assert "seq" in letter.reason
+
+
+def test_attributes_are_the_columns(session):
+    messages = session.createDataFrame([(1, "m", 5.0)], "seq long, id string, price double")
+    profiles = session.createDataFrame(
+        [("good", "price > 3"), ("bad", "prise > 3")], "id string, condition string"
+    )
+    assert [row.profile for row in spark.match(messages, profiles).collect()] == ["good"]
+    (letter,) = spark.rejected(messages, profiles).collect()
+    assert "did you mean price?" in letter.reason
+
+
+@pytest.mark.parametrize(
+    ("messages", "profiles", "updates", "said"),
+    [
+        (
+            "seq long, x double",
+            "id string, condition string",
+            None,
+            "messages need .*id is missing",
+        ),
+        ("seq long, id string", "id string", None, "profiles need .*condition is missing"),
+        ("seq long, id double", "id string, condition string", None, "ids are strings or integers"),
+        (
+            "seq long, id string, x double",
+            "id string, condition string",
+            "seq long, context string, x string",
+            "'x' is a number in messages but a string in updates",
+        ),
+        ("seq long, id string, x binary", "id string, condition string", None, "'x' .* is binary"),
+        ("seq long, id string, kind int", "id string, condition string", None, "called 'kind'"),
+        ("seq long, id string, document string", "id string, condition string", None, "document"),
+    ],
+)
+def test_wrong_columns_are_refused_at_once(session, messages, profiles, updates, said):
+    made = [
+        None if columns is None else session.createDataFrame([], columns)
+        for columns in (messages, profiles, updates)
+    ]
+    with pytest.raises(germane.GermaneError, match=said):
+        spark.match(made[0], made[1], updates=made[2])
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "2"])
+def test_a_wrong_number_of_shards_is_refused(session, wrong):
+    messages = session.createDataFrame([], "seq long, id string")
+    profiles = session.createDataFrame([], "id string, condition string")
+    with pytest.raises(germane.GermaneError, match="shards is a number"):
+        spark.match(messages, profiles, shards=wrong)
