@@ -161,14 +161,22 @@ class Shard:
         yield from pa.Table.from_arrays([*columns, *nothing], schema=self._layout).to_batches()
 
     def _without_foreign(self, found: pa.Table) -> pa.Table:
-        rows = []
-        for row in found.to_pylist():
-            pairs = zip(row["profiles"], row["contexts"], strict=True)
-            kept = [pair for pair in pairs if pair[0] not in self._foreign]
-            if kept:
-                profiles, contexts = zip(*kept, strict=True)
-                rows.append({**row, "profiles": list(profiles), "contexts": list(contexts)})
-        return pa.Table.from_pylist(rows, schema=found.schema)
+        """Without the deliveries of profiles that another shard delivers."""
+        profiles, contexts = (
+            found.column(name).combine_chunks() for name in ("profiles", "contexts")
+        )
+        named = profiles.flatten()
+        foreign = pa.array(list(self._foreign), named.type)
+        kept = pc.invert(pc.is_in(named, value_set=foreign))
+        before = np.concatenate(([0], np.cumsum(kept.to_numpy(zero_copy_only=False))))
+        offsets = before[profiles.offsets.to_numpy() - profiles.offsets[0].as_py()]
+        ends = pa.array(offsets, pa.int32())
+        lists = [
+            pa.ListArray.from_arrays(ends, part.filter(kept))
+            for part in (named, contexts.flatten())
+        ]
+        table = pa.table([found.column("seq"), found.column("message"), *lists], found.column_names)
+        return table.filter(pa.array(np.diff(offsets) > 0))
 
     def _dead(self, letters: list[Rejected]) -> Iterator[pa.RecordBatch]:
         rows = [
