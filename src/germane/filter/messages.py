@@ -140,7 +140,10 @@ class Messages:
                 known = False
                 continue
             slot, kind = reader
-            if kind == NUMBER and (type(value) is float or type(value) is int):
+            if kind == NUMBER and type(value) is float:
+                if slot >= 0:
+                    vector[slot] = value
+            elif kind == NUMBER and type(value) is int:
                 try:
                     number = float(value)
                 except OverflowError:
