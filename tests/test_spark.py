@@ -146,6 +146,36 @@ def test_the_same_answers(session, seed, shards):
     assert all(r.reason for r in letters)
 
 
+@pytest.mark.parametrize("first", range(6))
+def test_a_profile_comes_back_home(session, first):
+    """It was another shard's, then this one's, in one stretch of events: none lost, none twice."""
+    order = [f"c{(first + i) % 6}" for i in range(6)]
+    rows = []
+    for i, context in enumerate(order):
+        rows += [
+            (3 * i, "subscribe", "p", "x > 0", context),
+            (3 * i + 2, "unsubscribe", "p", None, None),
+        ]
+    profiles = session.createDataFrame(
+        rows, "seq long, op string, id string, condition string, context string"
+    )
+    messages = session.createDataFrame(
+        [(3 * i + 1, f"m{i}", 1.0) for i in range(6)], "seq long, id string, x double"
+    )
+    found = sorted(map(tuple, spark.match(messages, profiles, shards=3).collect()))
+    assert found == [(3 * i + 1, f"m{i}", "p", context) for i, context in enumerate(order)]
+
+
+def test_twice_before_everything_is_once(session):
+    """Which of the two counts is not said; that one of them does, and all shards agree, is."""
+    profiles = session.createDataFrame(
+        [("p", f"c{i}", "x > 0") for i in range(8)], "id string, context string, condition string"
+    )
+    messages = session.createDataFrame([(1, "m", 1.0)], "seq long, id string, x double")
+    assert len(spark.match(messages, profiles, shards=4).collect()) == 1
+    assert len(spark.rejected(messages, profiles, shards=4).collect()) == 7
+
+
 def test_integer_ids_stay_integers(session):
     messages = session.createDataFrame([(1, 10, 5)], "seq long, id long, x int")
     profiles = session.createDataFrame(

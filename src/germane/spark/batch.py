@@ -64,8 +64,9 @@ def _play(
     if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= 100_000:
         raise InvalidValue(f"shards is a number from 1 to 100,000, not {shards!r:.200}")
     merged = inputs.merge(messages, profiles, contexts, updates, shards)
+    # All shards must agree on the order of what has no seq: an id may be there twice.
     in_order = merged.frame.repartitionById(shards, "shard").sortWithinPartitions(
-        fn.col("seq").asc_nulls_first()
+        fn.col("seq").asc_nulls_first(), "id", "context", "condition"
     )
     function = _shard_function(merged.schema, merged.ids)
     return in_order.mapInArrow(function, FOUND.format(ids=merged.ids)), merged

@@ -16,7 +16,9 @@ from germane.model import InvalidValue, Schema
 MESSAGE, UPDATE, SUBSCRIBE, UNSUBSCRIBE = "message", "update", "subscribe", "unsubscribe"
 VALUES = "values"
 """The kind of what contexts held before everything."""
-FIELDS = ("shard", "home", "seq", "kind", "id", "context", "condition", "removed")
+PLACING = ("shard", "home", "wanders")
+"""Where an event must be seen, who answers for it, and whether its id has several homes."""
+FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "removed")
 """Columns of events that are not attributes."""
 _INTEGERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 _NUMBERS = (*_INTEGERS, types.FloatType, types.DoubleType, types.DecimalType)
@@ -151,10 +153,9 @@ def _columns(part: DataFrame, wanted: dict[str, str]) -> list[Column]:
 
 
 def _of_messages(messages: DataFrame, ids: str, n_shards: int) -> DataFrame:
-    shards = fn.array(*[fn.lit(shard) for shard in range(n_shards)])
     return _event(
         messages,
-        shard=fn.explode(shards),
+        shard=fn.explode(fn.sequence(fn.lit(0), fn.lit(n_shards - 1))),
         home=fn.lit(0),
         seq=fn.col("seq").cast("bigint"),
         kind=fn.lit(MESSAGE),
@@ -195,21 +196,22 @@ def _of_profiles(profiles: DataFrame, ids: str, n_shards: int) -> DataFrame:
     owned = fn.col("context").isNotNull()
     own = _place(fn.coalesce("context", "id"), owned, n_shards)
     if n_shards == 1:
-        places = frame.withColumn("shard", fn.lit(0)).withColumn("home", fn.lit(0))
+        places = frame.select("*", fn.lit(0).alias("shard"), fn.lit(0).alias("home"))
+        places = places.withColumn("wanders", fn.lit(False))
     else:
         # Where all subscriptions of an id have their home: one place, or everywhere.
         of_id = Window.partitionBy("id")
         homes = fn.when(fn.col("kind") == SUBSCRIBE, own)
         somewhere = _place(fn.col("id"), fn.lit(False), n_shards)
         least, most = fn.min(homes).over(of_id), fn.max(homes).over(of_id)
-        everywhere = fn.array(*[fn.lit(shard) for shard in range(n_shards)])
+        everywhere = fn.sequence(fn.lit(0), fn.lit(n_shards - 1))
         places = (
             frame.withColumn("own", homes)
             .withColumn("least", fn.coalesce(least, somewhere))
             .withColumn("most", fn.coalesce(most, somewhere))
         )
-        same = fn.col("least") == fn.col("most")
-        shards = fn.when(same, fn.array("least")).otherwise(everywhere)
+        places = places.withColumn("wanders", fn.col("least") != fn.col("most"))
+        shards = fn.when(fn.col("wanders"), everywhere).otherwise(fn.array("least"))
         places = places.withColumn("home", fn.coalesce("own", "least")).withColumn(
             "shard", fn.explode(shards)
         )
@@ -219,6 +221,7 @@ def _of_profiles(profiles: DataFrame, ids: str, n_shards: int) -> DataFrame:
 def _event(frame: DataFrame, **fields: Column) -> DataFrame:
     """An input's attributes, with the fields of events beside."""
     missing = {
+        "wanders": fn.lit(False),
         "context": fn.lit(None).cast("string"),
         "condition": fn.lit(None).cast("string"),
         "removed": fn.lit(None).cast("array<string>"),

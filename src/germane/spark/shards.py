@@ -16,7 +16,7 @@ from germane.filter import Filter
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.model import GermaneError
 from germane.model.errors import BatchError
-from germane.spark.events import FIELDS, MESSAGE, SUBSCRIBE, UPDATE, VALUES
+from germane.spark.events import FIELDS, PLACING, SUBSCRIBE, VALUES
 
 FOUND = (
     "seq bigint, message {ids}, profiles array<{ids}>, contexts array<{ids}>, "
@@ -114,12 +114,12 @@ class Shard:
     # the sequence ----------------------------------------------------------------------------
 
     def _stretches(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Parts in which it does not change who delivers a profile; nearly always one."""
-        kinds = table.column("kind")
-        changes = pc.invert(pc.is_in(kinds, pa.array([MESSAGE, UPDATE])))
-        if not self._foreign:
-            elsewhere = pc.not_equal(table.column("home"), self.number)
-            changes = pc.and_(changes, elsewhere)
+        """Parts in which it does not change who delivers a profile; nearly always one.
+
+        Every event of an id that wanders is a part of its own, also those that have their home
+        here: they may end what made the profile another shard's.
+        """
+        changes = table.column("wanders")
         begin = 0
         for at in np.flatnonzero(changes.to_numpy(zero_copy_only=False)).tolist():
             if at > begin:
@@ -130,9 +130,9 @@ class Shard:
             yield table.slice(begin)
 
     def _process(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        fields = [name for name in FIELDS if name not in ("shard", "home")]
+        fields = [name for name in FIELDS if name not in PLACING]
         done = self.filter.process(table.select([*fields, *self.attributes]))
-        if table.num_rows == 1:
+        if table.num_rows == 1 and table.column("wanders")[0].as_py():
             self._note_foreign(table, done)
         yield from self._found(done)
         events = table.column("home").to_numpy()
@@ -141,7 +141,7 @@ class Shard:
     def _note_foreign(self, table: pa.Table, done: Deliveries) -> None:
         """Whose deliveries a subscription, alone in its stretch, makes another shard's matter."""
         event = table.slice(0, 1).to_pylist()[0]
-        if done.rejected or event["kind"] in (MESSAGE, UPDATE):
+        if done.rejected:
             return
         self._foreign.discard(event["id"])
         if event["kind"] == SUBSCRIBE and event["home"] != self.number:
@@ -196,5 +196,5 @@ class Shard:
 def _as_json(event: dict[str, Any]) -> str:
     import json
 
-    shown = {n: v for n, v in event.items() if v is not None and n not in ("shard", "home")}
+    shown = {n: v for n, v in event.items() if v is not None and n not in PLACING}
     return json.dumps(shown, default=str, ensure_ascii=False)
