@@ -779,6 +779,42 @@ def test_load_a_file_with_a_part_missing(tmp_path, free):
         not_loaded(path)
 
 
+def other_types(array: np.ndarray) -> list[np.ndarray]:
+    """The same bytes and the same numbers under other types, as far as there are any."""
+    if array.dtype.names:
+        return [array.view(np.dtype([("bytes", "V", array.dtype.itemsize)]))]
+    wider = array.astype(np.float32 if array.dtype == np.float64 else np.float64)
+    return [wider, array.view(f"V{array.itemsize}"), array.astype(array.dtype.newbyteorder())]
+
+
+@pytest.mark.parametrize("structure", ["blocks", "skiplist"])
+def test_load_arrays_of_other_types(tmp_path, structure):
+    """Kernels read arrays by their addresses: another type would be read as garbage."""
+    path = tmp_path / "types.npz"
+    f = Filter(structure=structure)
+    f.subscribe_many(range(40), ["n < context.n + 1 AND s = 'x' OR m = 1"] * 40, range(40))
+    f.update_many(range(40), "n", range(40))
+    assert f.match({"n": 3, "s": "x"}) == list(range(3, 40))
+    f.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    assert any(name.startswith("table0_index_") for name in arrays)
+    for name, array in arrays.items():
+        if name == "meta":
+            continue
+        for other in other_types(array):
+            if other.dtype != array.dtype:
+                np.savez(path, **{**arrays, name: other})
+                not_loaded(path)
+        np.savez(path, **{**arrays, name: array[np.newaxis]})
+        not_loaded(path)
+        if array.ndim > 1 and min(array.shape) > 1:
+            np.savez(path, **{**arrays, name: np.asfortranarray(array)})
+            not_loaded(path)
+    np.savez(path, **arrays)
+    assert Filter.load(path).match({"n": 3, "s": "x"}) == list(range(3, 40))
+
+
 def test_load_one_array(tmp_path):
     path = tmp_path / "array.npy"
     np.save(path, np.arange(3))

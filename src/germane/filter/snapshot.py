@@ -21,6 +21,7 @@ from germane.index.blocks import BlockIndex
 from germane.index.conjunctions import Conjunctions
 from germane.index.lists import ListIndex
 from germane.index.policy import Fixed, as_policy
+from germane.kernels.layout import require_alike
 from germane.model import InvalidValue, Schema
 
 if TYPE_CHECKING:
@@ -159,9 +160,11 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     f._last_seq = meta["last_seq"]
     for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
         if f"ids_{name}" in arrays:
+            require_alike(arrays, {f"ids_{name}": ids.state()["keys"]})
             ids.restore({"keys": arrays[f"ids_{name}"]})
         else:
             ids.restore({"names": meta[f"ids_{name}"]})
+    require_alike(arrays, {"profile_head": f._profiles.head})
     f._profiles.head = arrays["profile_head"]
     _load_contexts(f, arrays, meta["contexts"])
     states = {
@@ -178,11 +181,13 @@ def _load_contexts(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) ->
     contexts = f._contexts
     contexts.slots = {name: tuple(slots) for name, slots in meta["slots"].items()}
     contexts.version = meta["version"]
-    contexts.values, contexts.guards = arrays["values"], arrays["guards"]
+    names = ("values", "guards", "origin", "scale", "watched")
+    require_alike(arrays, {name: getattr(contexts, name) for name in names})
+    require_alike(arrays, {"context_head": contexts.head})
+    for name in names:
+        setattr(contexts, name, arrays[name])
     contexts.n_slots = contexts.values.shape[0]
     contexts.head = arrays["context_head"]
-    for name in ("origin", "scale", "watched"):
-        setattr(contexts, name, arrays[name])
 
 
 def _replace(f: "Filter", conjunctions: Conjunctions) -> None:
@@ -192,6 +197,7 @@ def _replace(f: "Filter", conjunctions: Conjunctions) -> None:
 def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     tables = f._tables
     for name in ("state", "table", "outside", "recent_updates"):
+        require_alike(arrays, {f"tables_{name}": getattr(tables, name)})
         setattr(tables, name, arrays[f"tables_{name}"])
     tables.recent_total = float(tables.recent_updates.sum())
     for name in (
@@ -217,10 +223,12 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
         table.balance.plan = Plan(about["swept"], frozenset(about["loose"]))
         table.balance.selectivity = np.array(about["selectivity"])
         table.context_slots = set(about["context_slots"])
+        require_alike(arrays, {f"table{number}_points": table.points})
         table.points = arrays[f"table{number}_points"]
         prefix = f"table{number}_index_"
         state = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
         if state:
+            require_alike(state, {"attributes": table.attributes})
             index = BlockIndex if f._structure == "blocks" else ListIndex
             table.index = index.from_state(state)
         tables.tables.append(table)

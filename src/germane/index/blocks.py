@@ -25,6 +25,7 @@ from germane.kernels import codes as coding
 from germane.kernels.bundle import Bundle
 from germane.kernels.grouping import encode_batch
 from germane.kernels.lanes import LANES
+from germane.kernels.layout import require_alike
 from germane.kernels.match import bundle_of, match_message
 from germane.kernels.packing import pack
 
@@ -292,7 +293,7 @@ class BlockIndex(RowIndex):
         self._bundle = (self._blocks, rest, bundle)
         return bundle
 
-    _bundle: tuple[Any, Any, Bundle] = (None, None, Bundle(()))
+    _bundle: tuple[Any, Any, Bundle] = (None, None, Bundle((), ()))
 
     def encode_messages(self, vectors: Keys) -> NDArray[np.int16]:
         """Codes of many messages, by column of codes: the zoned ones first."""
@@ -391,6 +392,7 @@ class BlockIndex(RowIndex):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "BlockIndex":
         self = cls(state["attributes"])
+        require_alike(state, self.state())
         self._blocks = kernels.Blocks(*(state[f"blocks_{name}"] for name in kernels.Blocks._fields))
         self._places = self._blocks.places
         self._counters, self._moves = state["counters"], state["moves"]

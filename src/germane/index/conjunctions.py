@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from germane.kernels.conjunctions import FORM, FREE, ROW, SHAPE
 from germane.kernels.lanes import LANES
+from germane.kernels.layout import require_alike
 from germane.kernels.sweep import find_runs
 
 Array = NDArray[Any]
@@ -298,6 +299,9 @@ class Conjunctions:
     def from_state(cls, state: dict[str, Any]) -> "Conjunctions":
         """Restore what ``state`` gave."""
         self = cls()
+        models = self.state()
+        del models["meta"]
+        require_alike(state, models)
         for forms, program, wakes, texts in state["meta"]["shapes"]:
             shape = Shape(
                 tuple(Form(*form) for form in forms),

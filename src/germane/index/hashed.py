@@ -39,6 +39,7 @@ from germane.kernels.hashed import (
     UPDATE,
     Arrays,
 )
+from germane.kernels.layout import require_alike
 from germane.kernels.rowsets import BLOCK, CLASS, LINK, SIZE
 
 NOWHERE: Rows = np.empty(0, np.int32)
@@ -135,7 +136,8 @@ class HashIndex(AttributeIndex):
     def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Self:
         """The index that ``state`` described."""
         index = cls()
-        index._arrays = Arrays(*(np.array(state[name], order="C") for name in Arrays._fields))
+        require_alike(state, index.state())
+        index._arrays = Arrays(*(np.array(state[name]) for name in Arrays._fields))
         index._pool = np.array(state["pool"], np.int32)
         return index
 

@@ -20,6 +20,7 @@ from germane.index.hashed import HashIndex
 from germane.index.rowindex import EAGER, ESCALATE, Flags, Keys, Rest, RowIndex, Rows
 from germane.index.skiplist import IntervalSkipList
 from germane.kernels.conjunctions import postfilter
+from germane.kernels.layout import require_alike
 from germane.kernels.merge import merge_stamps
 from germane.kernels.rowsets import mark
 
@@ -192,6 +193,7 @@ class ListIndex(RowIndex):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "ListIndex":
         self = cls(state["attributes"])
+        require_alike(state, self.state())
         self._reserve(len(state["awake"]))
         self._awake[: len(state["awake"])] = state["awake"]
         parts: dict[tuple[str, int], dict[str, Any]] = {}
@@ -201,6 +203,7 @@ class ListIndex(RowIndex):
                 parts.setdefault((kind, int(number)), {})[rest] = array
         for (kind, slot), arrays in parts.items():
             if kind == "free":
+                require_alike(arrays, {"": self._answer})
                 self._free[slot] = arrays[""]
             else:
                 index: type[AttributeIndex] = HashIndex if kind == "hash" else IntervalSkipList

@@ -26,6 +26,7 @@ from germane.index.contract import (
     room_for,
 )
 from germane.kernels import skiplist as kernels
+from germane.kernels.layout import require_alike
 from germane.kernels.rowsets import BLOCK, CLASS, LINK, LIST_CLASS, SIZE, read
 from germane.kernels.skiplist import (
     DEESCALATE,
@@ -167,7 +168,8 @@ class IntervalSkipList(AttributeIndex):
     def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Self:
         """The list that ``state`` described, with the same heights to come."""
         index = cls()
-        index._arrays = Arrays(*(np.array(state[name], order="C") for name in Arrays._fields))
+        require_alike(state, index.state())
+        index._arrays = Arrays(*(np.array(state[name]) for name in Arrays._fields))
         index._pool = np.array(state["pool"], np.int32)
         return index
 

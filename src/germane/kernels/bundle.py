@@ -2,7 +2,8 @@
 
 Handing an array to a kernel costs as much as reading twenty cache lines; two dozen of them cost
 more than some messages. A ``Bundle`` keeps its arrays alive, and must be made anew when one of
-them is replaced by another.
+them is replaced by another. An address has no type: the layout that the kernel reads by is held
+against the arrays when the bundle is made.
 """
 
 from typing import Any
@@ -15,13 +16,15 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from germane.kernels.compile import inlined
+from germane.kernels.layout import Field
 
 
 class Bundle:
     """Arrays that lie one item after the other, and where they are."""
 
-    def __init__(self, arrays: tuple[NDArray[Any], ...]) -> None:
-        assert all(array.flags.c_contiguous for array in arrays)
+    def __init__(self, layout: tuple[Field, ...], arrays: tuple[NDArray[Any], ...]) -> None:
+        for field, array in zip(layout, arrays, strict=True):
+            field.require(array)
         self.arrays = arrays
         self.places = np.array([(a.ctypes.data, len(a), a.shape[-1]) for a in arrays], np.int64)
 

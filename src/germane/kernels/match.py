@@ -29,6 +29,7 @@ from germane.kernels.conjunctions import (
     test,
 )
 from germane.kernels.lanes import LANES
+from germane.kernels.layout import Field
 
 
 def bundle_of(
@@ -48,7 +49,37 @@ def bundle_of(
     """
     b = blocks
     index = (b.codes, b.zones, b.hulls, b.heads, b.tenants, b.size)
-    return Bundle((attributes, column_of, cuts, grid, ladder, points, *index, *rest))
+    return Bundle(LAYOUT, (attributes, column_of, cuts, grid, ladder, points, *index, *rest))
+
+
+_INT16, _INT32, _INT64 = np.dtype(np.int16), np.dtype(np.int32), np.dtype(np.int64)
+_FLOAT = np.dtype(np.float64)
+LAYOUT = (
+    Field("attributes", _INT32),
+    Field("column_of", _INT32),
+    Field("cuts", _FLOAT),
+    Field("grid", _FLOAT),
+    Field("ladder", _INT32),
+    Field("points", _INT16),
+    Field("codes", _INT16),
+    Field("zones", _INT16),
+    Field("hulls", _INT16),
+    Field("heads", HEAD),
+    Field("tenants", _INT32),
+    Field("size", _INT64),
+    Field("rows", ROW),
+    Field("owner", _INT32),
+    Field("shapes", SHAPE),
+    Field("forms", FORM),
+    Field("code", _INT32, 2),
+    Field("pool", _FLOAT),
+    Field("values", _FLOAT, 2),
+    Field("truth", _FLOAT),
+    Field("cache", VERDICT),
+    Field("wanted", WANTED),
+    Field("stack", _FLOAT),
+)
+"""The arrays of a bundle, as ``match_message`` reads them."""
 
 
 @kernel
