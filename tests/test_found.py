@@ -136,6 +136,15 @@ def test_each_profile_once():
 @pytest.mark.parametrize("room", [16, 32, 33, 64, 65, 97, 128, 129, 1000])
 def test_room_for_hits_grows(monkeypatch, room):
     """Whatever room there is at first; where it was full to the last place, no end was found."""
+    more_hits, n_calls = germane.batch.probing.Scratch.more_hits, 0
+
+    def bounded(self, n):
+        nonlocal n_calls
+        n_calls += 1
+        assert n_calls < 1000, "room is asked for again and again, and does not suffice"
+        more_hits(self, n)
+
+    monkeypatch.setattr("germane.batch.probing.Scratch.more_hits", bounded)
     monkeypatch.setattr("germane.batch.probing.HIT_ROOM", room)
     monkeypatch.setattr("germane.batch.probing.UNION_ROOM", room)
     f = germane.Filter()
