@@ -1188,6 +1188,12 @@ def test_settings_that_mean_nothing(bad):
         bad()
 
 
+def test_groupings_show_and_compare_by_their_own_names():
+    assert repr(germane.FixedSize(3)) == "FixedSize(n=3, least=1, most=None)"
+    assert repr(germane.FixedNumber(3, most=9)) == "FixedNumber(n=3, least=1, most=9)"
+    assert germane.FixedSize(3) != germane.FixedNumber(3)
+
+
 @every_strategy
 def test_stats_tell_what_was_done(strategy):
     work = workload("continuous")

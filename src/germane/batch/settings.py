@@ -21,6 +21,8 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class _Counted:
+    """A count, and the least and the most messages of a minibatch."""
+
     n: int
     least: int = 1
     most: int | None = None
