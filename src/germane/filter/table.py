@@ -21,7 +21,7 @@ SETTLE_ROWS = 512
 SAMPLE = 256
 """Recent messages that selectivities are estimated on."""
 OBSERVE_EVERY = 16
-CHECK_EVERY, CHECK_AT_MOST_EVERY = 4096, 65_536
+CHECK_EVERY, CHECK_AT_LEAST_EVERY = 4096, 65_536
 """Messages between two looks at whether other slots have become more selective (2 ms each): the
 longer the packing has held, the more."""
 WORTH_PACKING = 0.25
@@ -152,7 +152,7 @@ class Table:
             return True
         elif self.n_probes < self._next_check:
             return False
-        self._next_check = self.n_probes + min(max(CHECK_EVERY, probes), CHECK_AT_MOST_EVERY)
+        self._next_check = self.n_probes + min(max(CHECK_EVERY, probes), CHECK_AT_LEAST_EVERY)
         gain = self._gain_of_packing()
         return gain > WORTH_PACKING and gain * opened > self.build_ns / BLOCK_NS
 
