@@ -491,8 +491,7 @@ class Tables:
         self.n_messages += 1
         if self._fresh_updates or self._any_plan:
             self._weigh()
-        if self.texts.seen:
-            self.texts.forget()
+        self.texts.forget()
         rest = self.rest()
         n_found = 0
         many = len(self.tables) > FEW_TABLES

@@ -126,7 +126,7 @@ class Texts:
         self.keys: list[tuple[Any, ...]] = []  # ("like", name, pattern, escape) | (op, a, b)
         self._number: dict[tuple[Any, ...], int] = {}
         self._patterns: list[Pattern | None] = []
-        self.seen: list[int] = []
+        self._seen: list[int] = []
         self._n_cached = 0
         self.view = View(
             truth=np.full(8, kernels.UNSEEN),
@@ -151,9 +151,9 @@ class Texts:
 
     def forget(self) -> None:
         """Start a new message."""
-        if self.seen:
-            self.view.truth[self.seen] = kernels.UNSEEN
-            self.seen.clear()
+        if self._seen:
+            self.view.truth[self._seen] = kernels.UNSEEN
+            self._seen.clear()
 
     def clear_wanted(self) -> None:
         """Take back what kernels asked for: it will be asked again, message by message."""
@@ -167,7 +167,7 @@ class Texts:
                 self._cache_verdict(number, label)
             elif self.view.truth[number] == kernels.UNSEEN:
                 self.view.truth[number] = self.evaluate(number, message)
-                self.seen.append(number)
+                self._seen.append(number)
         self.view.wanted[0]["number"] = 0
 
     def evaluate(self, number: int, message: Mapping[str, Any]) -> float:
