@@ -49,6 +49,19 @@ def as_ids(values: Any, what: str) -> Any:
 _PLAIN = frozenset((str, int))
 
 
+def column_of(names: Sequence[Any], are_integers: bool, what: str, remedy: str) -> Any:
+    """Ids, None among them, as an Arrow array of int64 or of strings, where they fit one."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(names, pa.int64() if are_integers else pa.string())
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise InvalidValue(
+            f"ids of these {what}s do not fit an Arrow column of int64 or of strings "
+            f"({error}); {remedy}"
+        ) from error
+
+
 def _order(value: Any) -> tuple[bool, Any]:
     return (isinstance(value, str), value)
 
@@ -214,14 +227,8 @@ class Ids:
             return pa.array(self._keys.take(rows).astype(np.int64))
         if self._column is None:
             names = self._names[: self.n_rows].tolist()
-            try:
-                integers = all(type(name) is int for name in names if name is not None)
-                self._column = pa.array(names, pa.int64() if integers else pa.string())
-            except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-                raise InvalidValue(
-                    f"ids of these {self.what}s do not fit an Arrow column of int64 or of strings "
-                    f"({error}); use ids of one kind"
-                ) from error
+            integers = all(type(name) is int for name in names if name is not None)
+            self._column = column_of(names, integers, self.what, "use ids of one kind")
         return self._column.take(pa.array(rows))
 
     def in_order(self, rows: Rows) -> list[Any]:

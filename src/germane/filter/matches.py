@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.context.ids import column_of
 from germane.filter.registry import ProfileIds
 from germane.kernels.batches import lay_out
-from germane.model import GermaneError, InvalidValue
+from germane.model import GermaneError
 
 Rows = NDArray[np.int32]
 
@@ -179,10 +180,5 @@ def profile_column(runs: list[Matches]) -> Any:
         return pa.array(np.concatenate([np.empty(0, np.int64), *parts]))
     names = [name for run in runs for ids in run.by_message() for name in ids]
     integers = type(names[0]) is int if names else all(run._ids.are_integers for run in runs)
-    try:
-        return pa.array(names, pa.int64() if integers else pa.string())
-    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-        raise InvalidValue(
-            "these profiles' ids do not fit an Arrow column of int64 or of strings "
-            f"({error}); use by_message() or by_profile(), or ids of one kind"
-        ) from error
+    remedy = "use by_message() or by_profile(), or ids of one kind"
+    return column_of(names, integers, "profile", remedy)
