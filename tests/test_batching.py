@@ -69,21 +69,7 @@ every_variant = pytest.mark.parametrize(
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-@pytest.fixture(autouse=True)
-def small_tables(request, monkeypatch):
-    """Indexes from the first few rows on; `auto` changes between index and sweep at any chance,
-    the others never."""
-    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    changes = parameters.get("index") == "auto"
-    monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0 if changes else 1e18)
-    monkeypatch.setattr("germane.filter.balance.WEIGH_EVERY", 1)
-    monkeypatch.setattr("germane.filter.tables.RATES_EVERY", 1)
-    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
-    monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
-    monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)
-    monkeypatch.setattr("germane.filter.tables.CARE_EVERY", 4)
-    monkeypatch.setattr("germane.filter.tables.SMALL", 40)
-    monkeypatch.setattr("germane.filter.tables.SWEPT_PER_CANDIDATE", 2)
+pytestmark = pytest.mark.usefixtures("auto_changes")
 
 
 def batching(strategy: str, grouping: str = "tuned", **options):

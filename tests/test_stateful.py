@@ -68,8 +68,8 @@ every_combination = pytest.mark.parametrize(
 
 
 @pytest.fixture(autouse=True)
-def small_tables(request, monkeypatch):
-    """Indexes from the first few rows on: otherwise small lives would only ever be swept.
+def eager_adaptation(request, monkeypatch, small_tables):
+    """Small tables, and what adapts does so soon.
 
     One combination changes over between index and sweep at every chance, one lets slots loose at
     every chance, the others never do either; and one leaves slack around every escalated interval.
@@ -77,9 +77,8 @@ def small_tables(request, monkeypatch):
     name = request.node.name
     changes = "agile-auto" in name or "auto-fixed" in name
     loosens = "agile-fixed" in name or "auto-always" in name
-    monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0 if changes or loosens else 1e18)
-    monkeypatch.setattr("germane.filter.balance.WEIGH_EVERY", 1)
-    monkeypatch.setattr("germane.filter.tables.RATES_EVERY", 1)
+    if changes or loosens:
+        monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0)
     if loosens:
         monkeypatch.setattr("germane.filter.balance.TEST_NS", 1.0)
         monkeypatch.setattr("germane.filter.balance.BLOCK_NS", 0.0)
@@ -89,13 +88,7 @@ def small_tables(request, monkeypatch):
         monkeypatch.setattr("germane.index.blocks.CANDIDATE_NS", 1e-3)
         monkeypatch.setattr("germane.index.blocks.LEAST_STEPS", 0.0)
         monkeypatch.setattr("germane.index.blocks.HOT", 2)
-    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
     monkeypatch.setattr("germane.filter.table.BLOCK_NS", 1e12)
-    monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
-    monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)
-    monkeypatch.setattr("germane.filter.tables.CARE_EVERY", 4)
-    monkeypatch.setattr("germane.filter.tables.SMALL", 40)
-    monkeypatch.setattr("germane.filter.tables.SWEPT_PER_CANDIDATE", 2)
 
 
 def make(index: str, policy: str, structure: str, schema: dict[str, str] | None = None):

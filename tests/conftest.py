@@ -1,0 +1,29 @@
+"""Fixtures that several test files share."""
+
+import pytest
+
+
+@pytest.fixture
+def small_tables(monkeypatch):
+    """Indexes from the first few rows on: otherwise small lives would only ever be swept.
+
+    No table changes over between index and sweep, which takes measured times; a test that wants
+    it asks for it.
+    """
+    monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 1e18)
+    monkeypatch.setattr("germane.filter.balance.WEIGH_EVERY", 1)
+    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
+    monkeypatch.setattr("germane.filter.table.SAMPLE", 24)
+    monkeypatch.setattr("germane.filter.table.CHECK_EVERY", 40)
+    monkeypatch.setattr("germane.filter.tables.RATES_EVERY", 1)
+    monkeypatch.setattr("germane.filter.tables.CARE_EVERY", 4)
+    monkeypatch.setattr("germane.filter.tables.SMALL", 40)
+    monkeypatch.setattr("germane.filter.tables.SWEPT_PER_CANDIDATE", 2)
+
+
+@pytest.fixture
+def auto_changes(request, monkeypatch, small_tables):
+    """Small tables, where `auto` changes between index and sweep at any chance."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if parameters.get("index") == "auto":
+        monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0)
