@@ -81,7 +81,7 @@ def test_rows_that_wait_for_a_text(structure, monkeypatch):
 @pytest.mark.parametrize("index", ["agile", "partial", "gbu"])
 def test_merged_tables(index, structure, monkeypatch, tmp_path):
     """More sets of attributes than there may be tables: those that have a pair in common merge."""
-    monkeypatch.setattr("germane.filter.tables.MAX_TABLES", 4)
+    monkeypatch.setattr("germane.filter.assignment.MAX_TABLES", 4)
     monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 6)
     pick = random.Random(5)
     f, plain = germane.Filter(index=index, structure=structure), germane.Filter(index="scan")

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from germane.context import Strings
 from germane.filter.balance import Plan
-from germane.filter.table import Table
 from germane.index.blocks import BlockIndex
 from germane.index.conjunctions import Conjunctions
 from germane.index.lists import ListIndex
@@ -105,10 +104,10 @@ def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
             }
             for table in tables.tables
         ],
-        "table_of_shape": tables._table_of_shape,
-        "whole_shape": tables._whole_shape,
-        "bound_shape": tables._bound_shape,
-        "wake_slots": sorted(tables._wake_slots),
+        "table_of_shape": tables.assignment.table_of_shape,
+        "whole_shape": tables.assignment.whole_shape,
+        "bound_shape": tables.assignment.bound_shape,
+        "wake_slots": sorted(tables.assignment.wake_slots),
         "n_outside": tables.n_outside,
         "recent_false": tables.recent_false,
         "recent_messages": tables.recent_messages,
@@ -192,6 +191,7 @@ def _load_contexts(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) ->
 
 def _replace(f: "Filter", conjunctions: Conjunctions) -> None:
     f._conjunctions = f._tables.conjunctions = f._profiles.conjunctions = conjunctions
+    f._tables.assignment.conjunctions = conjunctions
 
 
 def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
@@ -206,15 +206,14 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
     ):  # fmt: skip
         setattr(tables, name, meta[name])
     tables._faded_at = tables.n_messages
-    tables._table_of_shape = list(meta["table_of_shape"])
-    tables._whole_shape = list(meta["whole_shape"])
-    tables._bound_shape = list(meta["bound_shape"])
-    tables._wake_slots = set(meta["wake_slots"])
+    assignment = tables.assignment
+    assignment.table_of_shape = list(meta["table_of_shape"])
+    assignment.whole_shape = list(meta["whole_shape"])
+    assignment.bound_shape = list(meta["bound_shape"])
+    assignment.wake_slots = set(meta["wake_slots"])
     tables._any_plan = any(about["swept"] or about["loose"] for about in meta["list"])
     for number, about in enumerate(meta["list"]):
-        attributes = tuple(about["attributes"])
-        tables._by_attributes[attributes] = number
-        table = Table(number, attributes, tables.index_maker(attributes))
+        table = assignment.add_table(tuple(about["attributes"]))
         table.required = np.array(about["required"], np.int32)
         for name in (
             "n_inside", "n_waiting", "n_expelled", "builds", "n_points", "build_ns", "is_merged",
@@ -231,6 +230,5 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
             require_alike(state, {"attributes": table.attributes})
             index = BlockIndex if f._structure == "blocks" else ListIndex
             table.index = index.from_state(state)
-        tables.tables.append(table)
-        tables._loosen(table)
+        assignment.loosen(table)
     tables.reserve_buffers()

@@ -10,23 +10,20 @@ indexes as the strategy says, and the guards are laid anew around what the index
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import Contexts
+from germane.filter.assignment import Assignment, Merge
 from germane.filter.balance import Plan
 from germane.filter.table import Table
 from germane.filter.texts import Texts
-from germane.index.blocks import BlockIndex
 from germane.index.conjunctions import Conjunctions, longer
-from germane.index.lists import ListIndex
 from germane.index.policy import Policy, Strategy
-from germane.index.rowindex import ESCALATE, Rest, RowIndex, Rows
+from germane.index.rowindex import ESCALATE, Rest, Rows
 from germane.index.scope import Scopes
 from germane.kernels import conjunctions as rowwise
 from germane.kernels import contexts as kernels
@@ -35,8 +32,6 @@ from germane.kernels.lanes import LANES, SPARE
 from germane.kernels.sweep import STRETCH, sharpen, sweep
 
 FREE, WAITING, INSIDE, EXPELLED = 0, 1, 2, 3
-MAX_SLOTS = 8
-MAX_TABLES = 32
 SWEPT_PER_CANDIDATE = 32
 """Sweeping over a row that fails costs so many times less than testing a false positive."""
 SWEEP_NS = 6.0
@@ -69,14 +64,8 @@ class Tables:
         self.texts = texts
         self.strategy = strategy
         self.policy = policy
-        self.structure = structure
-        self.tables: list[Table] = []
-        self._by_attributes: dict[tuple[int, ...], int] = {}
-        self._table_of_shape: list[int] = []
-        self._whole_shape: list[bool] = []
-        self._whole_array: NDArray[np.bool_] | None = None  # of shapes that nothing makes loose
-        self._bound_shape: list[bool] = []
-        self._wake_slots: set[int] = set()
+        self.assignment = Assignment(conjunctions, strategy, structure)
+        self.tables = self.assignment.tables
         self._fresh_updates = 0  # since the last message
         self.sweep_ns = SWEEP_NS
         self.state: NDArray[np.uint8] = np.zeros(16, np.uint8)
@@ -122,11 +111,9 @@ class Tables:
         self.outside = longer(self.outside, -(-n // LANES))
         self.reserve_buffers()
         shapes = self.conjunctions.shape[rows]
-        if len(self._table_of_shape) < len(self.conjunctions.shapes):
-            for shape in range(len(self._table_of_shape), len(self.conjunctions.shapes)):
-                self._assign(shape)
-            self._watch()
-        numbers = np.array(self._table_of_shape, np.int16)[shapes]
+        if len(self.assignment.table_of_shape) < len(self.conjunctions.shapes):
+            self._assign_new_shapes()
+        numbers = np.array(self.assignment.table_of_shape, np.int16)[shapes]
         self.table[rows] = numbers
         self.state[rows] = WAITING
         self.n_outside += len(rows)
@@ -143,129 +130,34 @@ class Tables:
             if len(getattr(self, name)) < n + SPARE:
                 setattr(self, name, np.empty(n + SPARE + n // 64, np.int32))
 
-    def _assign(self, shape: int) -> None:
-        """Choose the table of a shape, and watch the context slots that it reads."""
-        forms = self.conjunctions.shapes[shape].forms
-        wakes = self.conjunctions.shapes[shape].wakes
-        for operation, first, second in wakes:
-            if operation == rowwise.CONTEXT:
-                self._wake_slots.add(first)
-            elif operation == rowwise.CONTEXT_TEXT:
-                self._wake_slots.add(second)
-        attributes = tuple(sorted(form.attribute for form in forms))
-        if len(attributes) > MAX_SLOTS:
-            ranked = sorted(forms, key=_narrowness)
-            attributes = tuple(sorted(form.attribute for form in ranked[:MAX_SLOTS]))
-        number = self._by_attributes.get(attributes)
-        if number is None:
-            number = self._by_attributes[attributes] = self._table_for(attributes)
-        covered = len(self.tables[number].attributes) == len(forms)
-        whole = covered and not self.conjunctions.shapes[shape].program
-        table = self.tables[number]
-        nullable = {f.attribute for f in forms if f.flags & rowwise.ONLY_NULL}
-        required = set(table.required.tolist()) - nullable
-        table.required = np.array(sorted(required), np.int32)
-        reads_context = any(f.flags & (LOW_CONTEXT | HIGH_CONTEXT) for f in forms)
-        for form in forms:
-            if form.flags & LOW_CONTEXT:
-                table.context_slots.add(form.low_context)
-            if form.flags & HIGH_CONTEXT:
-                table.context_slots.add(form.high_context)
-        self._whole_array = None
-        self._bound_shape.append(reads_context)
-        self._table_of_shape.append(number)
-        self._whole_shape.append(whole and not (self.strategy.partial and reads_context))
-        if table.balance.plan.loose:
-            self._loosen(table, shape)
+    def _assign_new_shapes(self) -> None:
+        """Choose tables for shapes that are new, and watch the context slots that they read."""
+        for shape in range(len(self.assignment.table_of_shape), len(self.conjunctions.shapes)):
+            merges = self.assignment.assign(shape)
+            if merges:
+                self._follow(merges)
+        self._watch()
 
-    def _table_for(self, attributes: tuple[int, ...]) -> int:
-        """The table of a new set of attributes: its own, or, of too many, one that fits it."""
-        fitting = self._fitting(attributes, self.tables if self._is_full else self._merged)
-        if fitting is not None:
-            return fitting
-        if self._is_full:
-            if self._merge():
-                return self._table_for(attributes)
-            attributes = attributes[:1]
-            if attributes in self._by_attributes:
-                return self._by_attributes[attributes]
-        self.tables.append(Table(len(self.tables), attributes, self.index_maker(attributes)))
-        return len(self.tables) - 1
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self.tables) >= MAX_TABLES
-
-    @property
-    def _merged(self) -> list[Table]:
-        return [table for table in self.tables if table.is_merged]
-
-    def _fitting(self, attributes: tuple[int, ...], tables: list[Table]) -> int | None:
-        """The table with most attributes, all of them among the given ones."""
-        wanted = set(attributes)
-        fits = [t for t in tables if len(t.attributes) and wanted.issuperset(t.attributes.tolist())]
-        return max(fits, key=lambda t: len(t.attributes)).number if fits else None
-
-    def _merge(self) -> bool:
-        """Make one table of those that share the pair of attributes common to most of them.
-
-        Its index covers what they all have in common; the postfilter tests the rest.
-        """
-        pairs = Counter(
-            pair for table in self.tables for pair in combinations(table.attributes.tolist(), 2)
-        )
-        pair, shared = max(pairs.items(), key=lambda item: item[1], default=((), 0))
-        if shared < 2:
-            return False
-        merged = [t for t in self.tables if set(pair) <= set(t.attributes.tolist())]
-        common = set.intersection(*(set(t.attributes.tolist()) for t in merged))
-        attributes = tuple(sorted(common))
-        table = Table(0, attributes, self.index_maker(attributes))
-        table.is_merged = True
-        required = set.intersection(*(set(t.required.tolist()) for t in merged)) & common
-        table.required = np.array(sorted(required), np.int32)
-        table.context_slots = set.union(*(t.context_slots for t in merged))
-        kept = [t for t in self.tables if t not in merged]
-        numbers = np.full(len(self.tables) + 1, len(kept), np.int16)  # old -> new; last: none
-        numbers[-1] = -1
-        for new, other in enumerate(kept):
-            numbers[other.number] = new
-        rows = np.flatnonzero(numbers[self.table] == len(kept)).astype(np.int32)
-        self.table = numbers[self.table]
-        self._table_of_shape = [int(numbers[t]) for t in self._table_of_shape]
-        self._by_attributes = {a: int(numbers[t]) for a, t in self._by_attributes.items()}
-        self._by_attributes[attributes] = len(kept)
-        self.tables = [*kept, table]
-        for new, other in enumerate(self.tables):
-            other.number = new
+    def _follow(self, merges: list[Merge]) -> None:
+        """Tables have become one: its rows wait for its index; the others have other numbers."""
+        for merge in merges:
+            self.table = merge.numbers[self.table]
+            rows = np.flatnonzero(self.table == merge.into).astype(np.int32)
+            self.state[rows] = WAITING
+            merge.table.n_waiting = len(rows)
+            rowwise.set_bits(rows, self.conjunctions.awake[rows] == 1, self.outside)
+        self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
+        self._any_plan = any(table.balance.plan != Plan() for table in self.tables)
         self._slots.clear()
         self._form_slots.clear()
         self._rates_at.clear()
         if self.scopes is not None:
             self.scopes = Scopes()
-        self._wait_again(table, rows)
-        return True
-
-    def _wait_again(self, table: Table, rows: Rows) -> None:
-        """Rows that were in other tables wait for this one's index."""
-        for shape, number in enumerate(self._table_of_shape):
-            if number == table.number:
-                n_forms = len(self.conjunctions.shapes[shape].forms)
-                self._whole_shape[shape] &= n_forms == len(table.attributes)
-        self._whole_array = None
-        self.state[rows] = WAITING
-        table.n_waiting = len(rows)
-        self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
-        rowwise.set_bits(rows, self.conjunctions.awake[rows] == 1, self.outside)
-        self._any_plan = any(other.balance.plan != Plan() for other in self.tables)
-        self._loosen(table)
-        self._watch()
-        if self.scopes is not None:
             self._rebuild_inside()
 
     def _watch(self) -> None:
         """Watch exactly the context slots that an index or a context-only predicate follows."""
-        wanted = set(self._wake_slots)
+        wanted = set(self.assignment.wake_slots)
         for table in self.tables if self.strategy.indexed else ():
             if not table.balance.swept:
                 wanted |= self._followed_by(table)
@@ -284,23 +176,6 @@ class Tables:
             if slot not in table.balance.plan.loose:
                 followed.update(self._reads.get(attribute, ()))
         return followed & table.context_slots
-
-    def _loosen(self, table: Table, since: int = 0) -> None:
-        """Mark the forms of a table that are loose by its plan, from some shape on."""
-        self._whole_array = None
-        forms, slot_of = self.conjunctions.forms, self._slot_of(table)
-        for shape in range(since, len(self._table_of_shape)):
-            if self._table_of_shape[shape] == table.number:
-                first = int(self.conjunctions.view[2][shape]["first"])
-                for form in range(first, first + len(self.conjunctions.shapes[shape].forms)):
-                    bound = forms["flags"][form] & (LOW_CONTEXT | HIGH_CONTEXT)
-                    slot = slot_of[forms["attribute"][form]]
-                    forms["loose"][form] = bool(bound) and slot in table.balance.plan.loose
-
-    def index_maker(self, attributes: tuple[int, ...]) -> Callable[[], RowIndex]:
-        """What makes an empty index over some message slots."""
-        kind = BlockIndex if self.structure == "blocks" else ListIndex
-        return lambda: kind(np.array(attributes, np.int32), self.conjunctions.n_rows)
 
     def remove(self, rows: Rows) -> None:
         """Take rows out of their tables."""
@@ -621,11 +496,11 @@ class Tables:
         table.balance.change(plan)
         if plan.swept:
             rows = np.flatnonzero((self.table == table.number) & (self.state == INSIDE))
-            rows = rows[np.array(self._bound_shape)[self.conjunctions.shape[rows]]]
+            rows = rows[np.array(self.assignment.bound_shape)[self.conjunctions.shape[rows]]]
             assert table.index is not None
             table.index.remove(rows.astype(np.int32))
             self._leave(table, rows.astype(np.int32))
-        self._loosen(table)
+        self.assignment.loosen(table)
         self._any_plan = any(other.balance.plan != Plan() for other in self.tables)
         self._watch()
         if not plan.swept:
@@ -746,7 +621,9 @@ class Tables:
         if self.scopes is not None:
             self.scopes.choose(table.number, *self._intervals(table, rows))
         lows, highs = self._scoped_intervals(table, rows)
-        table.build(rows, lows, highs, self._whole(rows), self.conjunctions.awake[rows] == 1)
+        table.build(
+            rows, lows, highs, self.assignment.whole(rows), self.conjunctions.awake[rows] == 1
+        )
         self.state[rows] = INSIDE
         table.n_inside, table.n_waiting, table.n_expelled = len(rows), 0, 0
         self._enter(rows)
@@ -755,7 +632,7 @@ class Tables:
         assert table.index is not None
         lows, highs = self._scoped_intervals(table, rows)
         awake = self.conjunctions.awake[rows] == 1
-        table.index.insert(rows, lows, highs, self._whole(rows), awake)
+        table.index.insert(rows, lows, highs, self.assignment.whole(rows), awake)
         self.state[rows] = INSIDE
         table.n_inside += len(rows)
         self._enter(rows)
@@ -776,7 +653,7 @@ class Tables:
         self._countdown = every - 1 - (len(failed) - 1 - first) % every
         assert table.index is not None
         lows, highs = self._scoped_intervals(table, rows)
-        table.index.deescalate(rows, lows, highs, self._whole(rows))
+        table.index.deescalate(rows, lows, highs, self.assignment.whole(rows))
         self.deescalations += len(rows)
         kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
 
@@ -867,16 +744,6 @@ class Tables:
         bound: NDArray[np.bool_] = reads[self.conjunctions.shape[rows]]
         return bound
 
-    def _whole(self, rows: Rows) -> NDArray[np.bool_]:
-        if self._whole_array is None:
-            loose = self.conjunctions.forms["loose"]
-            shapes = self.conjunctions.view[2][: len(self._whole_shape)]
-            spans = zip(shapes["first"].tolist(), shapes["last"].tolist(), strict=True)
-            tight = [not loose[first:last].any() for first, last in spans]
-            self._whole_array = np.array(self._whole_shape, np.bool_) & np.array(tight, np.bool_)
-        whole: NDArray[np.bool_] = self._whole_array[self.conjunctions.shape[rows]]
-        return whole
-
     @property
     def nbytes(self) -> int:
         """Bytes of arrays, indexes included."""
@@ -901,8 +768,3 @@ class Tables:
             assert table.n_inside == len(inside)
             if table.index is not None and len(inside):
                 table.index._check(inside, *self._scoped_intervals(table, inside))
-
-
-def _narrowness(form: Any) -> tuple[bool, bool]:
-    """Sort key that puts predicates with two bounds first."""
-    return (bool(form.flags & rowwise.ONLY_NULL), form.flags == 0)
