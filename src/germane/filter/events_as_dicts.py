@@ -1,0 +1,130 @@
+"""A sequence of events as dicts: admitted one by one, played in runs of one kind.
+
+In: a list of mappings. Out: what they deliver and which are rejected, into ``Deliveries``.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from germane.context import as_id
+from germane.context.values import is_null
+from germane.filter.deliveries import Deliveries, Rejected
+from germane.filter.events import (
+    KINDS,
+    MESSAGE,
+    SUBSCRIBE,
+    UPDATE,
+    attributes,
+    names_of,
+    subscribe,
+    unsubscribe,
+)
+from germane.filter.matches import Matches
+from germane.model import GermaneError, InvalidValue
+
+if TYPE_CHECKING:
+    from germane.filter.filter import Filter
+
+
+class DictEvents:
+    """Events as dicts."""
+
+    def __init__(self, f: "Filter", out: Deliveries, position: int) -> None:
+        self.f = f
+        self.out = out
+        self.first = position
+        self.events: list[Any] = []
+
+    def play(self, events: list[Any]) -> None:
+        """Take events run by run."""
+        self.events = events
+        run: list[int] = []
+        kind = ""
+        for i, event in enumerate(events):
+            try:
+                new = self._admit(event)
+            except GermaneError as error:
+                self._reject(i, error)
+                continue
+            if new is None:
+                continue
+            if new != kind:
+                self._play_run(kind, run)
+                run, kind = [], new
+            run.append(i)
+        self._play_run(kind, run)
+
+    def _admit(self, event: Any) -> str | None:
+        """The kind of an event; None for a duplicate."""
+        if not isinstance(event, Mapping):
+            raise InvalidValue(f"an event is a mapping with seq, kind and id, not {event!r:.200}")
+        if not self.f._next_seq(event.get("seq")):
+            return None
+        kind = event.get("kind")
+        if kind not in KINDS:
+            raise InvalidValue(f"kind is one of {', '.join(KINDS)}, not {kind!r:.200}")
+        as_id(event.get("id"), f"the id of a {kind} event")
+        if event.get("address") is not None:
+            raise InvalidValue("addresses are not supported yet")
+        return str(kind)
+
+    def _reject(self, i: int, error: GermaneError) -> None:
+        event = self.events[i]
+        seq = event.get("seq") if isinstance(event, Mapping) else None
+        number = int(seq) if isinstance(seq, int | np.integer) else None
+        self.out.rejected.append(Rejected(self.first + i, number, error, event))
+
+    def _play_run(self, kind: str, run: list[int]) -> None:
+        if not run:
+            return
+        events = [self.events[i] for i in run]
+        if kind == MESSAGE:
+            self._messages(run, events)
+        elif kind == UPDATE:
+            self._updates(run, events)
+        elif kind == SUBSCRIBE:
+            errors = subscribe(
+                self.f,
+                [event["id"] for event in events],
+                [event.get("condition") for event in events],
+                [event.get("context") for event in events],
+            )
+            for k, error in errors:
+                self._reject(run[k], error)
+        else:
+            for k, error in unsubscribe(self.f, [event["id"] for event in events]):
+                self._reject(run[k], error)
+
+    def _messages(self, run: list[int], events: list[Any]) -> None:
+        f = self.f
+        batch = f._messages.read_batch([attributes(event) for event in events])
+        for k, error in batch.errors.items():
+            self._reject(run[k], error)
+        good = [k for k in range(len(run)) if k not in batch.errors]
+        found = f._batches.match(batch.vectors[good], lambda k: batch.raw_of(good[k]))
+        seqs = np.array([events[k]["seq"] for k in good], np.int64)
+        f._delivered(found)
+        ids = [as_id(events[k]["id"], "a message's id") for k in good]
+        self.out.add(Matches(found, f._profiles.ids), seqs, ids)
+
+    def _updates(self, run: list[int], events: list[Any]) -> None:
+        columns: dict[str, tuple[list[Any], list[Any]]] = {}
+        for k, event in enumerate(events):
+            try:
+                values = {n: v for n, v in attributes(event).items() if not is_null(v)}
+                removed = names_of(event.get("removed"))
+                self.f._check_update(event["id"], values, removed)
+            except GermaneError as error:
+                self._reject(run[k], error)
+                continue
+            context = as_id(event["id"], "a context's id")
+            if not values and not removed:
+                self.f._contexts.ensure([context])
+            for name, value in (*values.items(), *((name, None) for name in removed)):
+                contexts, listed = columns.setdefault(name, ([], []))
+                contexts.append(context)
+                listed.append(value)
+        for name, (contexts, listed) in columns.items():
+            self.f.update_many(contexts, name, listed)
