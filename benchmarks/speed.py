@@ -69,7 +69,7 @@ def germane_contestants(
 ) -> tuple[list[Contestant], dict[str, int]]:
     """germane's entries: every index by `match_rows`, `agile` by `match` too.
 
-    Who is built first gets the better memory, by up to 5 %: each index is built twice, in this
+    Who is built first gets the better memory, by 5 to 9 %: each index is built twice, in this
     order and then in the reverse, and both builds share its turns.
     """
     from . import engine
