@@ -2,6 +2,8 @@
 
 import pytest
 
+import germane
+
 
 @pytest.fixture
 def small_tables(monkeypatch):
@@ -27,3 +29,16 @@ def auto_changes(request, monkeypatch, small_tables):
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     if parameters.get("index") == "auto":
         monkeypatch.setattr("germane.filter.balance.CHANGE_NS", 0.0)
+
+
+@pytest.fixture
+def early_indexes(monkeypatch):
+    """Indexes from the first eight rows on."""
+    monkeypatch.setattr("germane.filter.table.SETTLE_ROWS", 8)
+    monkeypatch.setattr("germane.filter.tables.SMALL", 8)
+
+
+@pytest.fixture
+def f():
+    """An empty filter."""
+    return germane.Filter()
