@@ -141,7 +141,7 @@ def test_the_same_answers(session, seed, shards):
     found = spark.match(**inputs, shards=shards)
     assert found.columns == ["seq", "message", "profile", "context"]
     assert sorted(map(tuple, found.collect()), key=str) == expected
-    letters = spark.rejected(**inputs, shards=shards).collect()
+    letters = spark.play(spark.Inputs(**inputs), shards).rejected.collect()
     assert sorted(((r.seq, json.loads(r.event)["id"]) for r in letters), key=str) == refused
     assert all(r.reason for r in letters)
 
@@ -173,7 +173,7 @@ def test_twice_before_everything_is_once(session):
     )
     messages = session.createDataFrame([(1, "m", 1.0)], "seq long, id string, x double")
     assert len(spark.match(messages, profiles, shards=4).collect()) == 1
-    assert len(spark.rejected(messages, profiles, shards=4).collect()) == 7
+    assert len(spark.play(spark.Inputs(messages, profiles), 4).rejected.collect()) == 7
 
 
 def test_integer_ids_stay_integers(session):
@@ -191,7 +191,7 @@ def test_without_seq_there_is_no_message(session):
     messages = session.createDataFrame([(None, "m", 5.0)], "seq long, id string, x double")
     profiles = session.createDataFrame([("p", "x > 3")], "id string, condition string")
     assert spark.match(messages, profiles).collect() == []
-    (letter,) = spark.rejected(messages, profiles, shards=3).collect()
+    (letter,) = spark.play(spark.Inputs(messages, profiles), 3).rejected.collect()
     assert (letter.seq, letter.kind) == (None, "message")
     assert "seq" in letter.reason
 
@@ -202,7 +202,7 @@ def test_attributes_are_the_columns(session):
         [("good", "price > 3"), ("bad", "prise > 3")], "id string, condition string"
     )
     assert [row.profile for row in spark.match(messages, profiles).collect()] == ["good"]
-    (letter,) = spark.rejected(messages, profiles).collect()
+    (letter,) = spark.play(spark.Inputs(messages, profiles)).rejected.collect()
     assert "did you mean price?" in letter.reason
 
 

@@ -28,6 +28,7 @@ from germane.filter.process import process
 from germane.filter.registry import Registry
 from germane.filter.tables import Tables
 from germane.filter.texts import Texts
+from germane.filter.values_out import contexts_table
 from germane.index.conjunctions import Conjunctions
 from germane.index.policy import as_policy, as_strategy
 from germane.model import InvalidValue, Schema
@@ -138,6 +139,10 @@ class Filter:
             )
         self._profiles.add(ids, conditions, contexts)
 
+    def check(self, condition: str, context: Any = None) -> None:
+        """Raise what ``subscribe`` would raise for a condition; register nothing."""
+        self._profiles.check(condition, context)
+
     def unsubscribe(self, profile_id: Any) -> None:
         """Remove a profile."""
         self._profiles.remove(profile_id)
@@ -246,6 +251,10 @@ class Filter:
         self._follow_strings()
         for slot, keys in zip(self._contexts.slots_of(attribute, type_), columns, strict=False):
             self._store(rows, slot, keys)
+
+    def contexts(self) -> Any:
+        """The current values of all contexts: an Arrow table, ``id`` and a column an attribute."""
+        return contexts_table(self)
 
     def _store(self, rows: NDArray[np.int32], slot: int, keys: NDArray[np.float64]) -> None:
         disturbed = self._contexts.set(rows, slot, keys)

@@ -187,6 +187,16 @@ class Registry:
                 self._templates[shared(found[0])] = learnt
         return rows
 
+    def check(self, text: Any, context: Any) -> None:
+        """Raise what is wrong with a condition; nothing is registered, no type is fixed."""
+        found = cut(text) if isinstance(text, str) else None
+        template = self._templates.get(found[0]) if found is not None else None
+        if template is not None:
+            self._require_context("", context, template.reads_context)
+            return
+        condition = compile_condition(text, self.schema.draft("this condition"))
+        self._require_context("", context, min(condition.context_names, default=""))
+
     def _require_context(self, profile_id: Any, context: Any, reads: str) -> None:
         if context is None and reads:
             raise InvalidValue(

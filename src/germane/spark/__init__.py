@@ -1,7 +1,8 @@
 """The filter on Spark: DataFrames in, DataFrames out, the same answers as ``germane.Filter``.
 
     ``session``   a local Spark, with the Java it needs
-    ``match``     a batch job: backtests, replays, bulk matching
+    ``match``     a batch job: backtests, replays, bulk matching; ``play`` has its dead letters too
+    ``stream``    the same on Structured Streaming, exactly once, over restarts
 
 Only data moves here: every shard calls ``Filter``, and nothing else matches.
 """
@@ -15,7 +16,10 @@ except ImportError as error:
         "germane.spark needs PySpark: install germane with its extra, pip install 'germane[spark]'"
     ) from error
 
-from germane.spark.batch import match, rejected
+from germane.spark.batch import match, play
+from germane.spark.events import Inputs
 from germane.spark.sessions import session
+from germane.spark.sinks import Parquet, Sql
+from germane.spark.streams import Query, stream
 
-__all__ = ["match", "rejected", "session"]
+__all__ = ["Inputs", "Parquet", "Query", "Sql", "match", "play", "session", "stream"]

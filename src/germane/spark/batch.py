@@ -1,14 +1,23 @@
 """``spark.match``: a batch job. Events are merged, put on shards, and played there in order."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from germane.model import InvalidValue
-from germane.spark import events as inputs
-from germane.spark.shards import FOUND, Shard
+from germane.spark.events import Inputs, check_shards, layout, merge
+from germane.spark.layout import LETTER, SHARD, Layout
+from germane.spark.shards import Shard
+
+
+class Results(NamedTuple):
+    """Two DataFrames of one job; the job runs for each that is used, unless you cache ``found``."""
+
+    deliveries: DataFrame  # seq, message, profile, context
+    rejected: DataFrame  # seq, kind, reason, event (as JSON): the dead letters
+    found: DataFrame  # what both are made of
 
 
 def match(
@@ -25,63 +34,59 @@ def match(
     ``id`` and the values before everything. ``updates``: ``seq``, ``context``, the new values, and
     ``removed``, an array of names. Every message meets exactly the state before it in the order of
     ``seq``. ``shards`` is by default the parallelism of the session. Malformed events are left
-    out; ``rejected`` tells which, and why.
+    out; ``play`` tells which, and why.
     """
-    found, merged = _play(messages, profiles, contexts, updates, shards)
+    return play(Inputs(messages, profiles, contexts, updates), shards).deliveries
+
+
+def play(inputs: Inputs, shards: int | None = None) -> Results:
+    """As ``match``, with the dead letters beside the deliveries."""
+    agreed = layout(inputs)
+    n_shards = check_shards(shards, inputs.session)
+    # All shards must agree on the order of what has no seq: an id may be there twice.
+    in_order = (
+        merge(inputs, agreed, n_shards)
+        .repartitionById(n_shards, SHARD)
+        .sortWithinPartitions(fn.col("seq").asc_nulls_first(), "id", "context", "condition")
+    )
+    found = in_order.mapInArrow(_shard_function(agreed), agreed.found_in_sql())
+    return Results(deliveries(found, agreed), letters(found), found)
+
+
+def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
+    """One row a delivery."""
+    to = fn.explode(fn.arrays_zip("profiles", "contexts")).alias("to")
     return (
         found.where("reason IS NULL")
-        .select("seq", "message", fn.explode(fn.arrays_zip("profiles", "contexts")).alias("to"))
+        .select("seq", "message", to)
         .select(
             "seq",
-            fn.col("message").cast(merged.message),
-            fn.col("to.profiles").cast(merged.profile).alias("profile"),
-            fn.col("to.contexts").cast(merged.context).alias("context"),
+            fn.col("message").cast(agreed.message),
+            fn.col("to.profiles").cast(agreed.profile).alias("profile"),
+            fn.col("to.contexts").cast(agreed.context).alias("context"),
         )
     )
 
 
-def rejected(
-    messages: DataFrame,
-    profiles: DataFrame,
-    contexts: DataFrame | None = None,
-    updates: DataFrame | None = None,
-    shards: int | None = None,
-) -> DataFrame:
-    """The dead letters of the same job: ``seq``, ``kind``, ``reason``, ``event`` (as JSON)."""
-    found, _ = _play(messages, profiles, contexts, updates, shards)
-    return found.where("reason IS NOT NULL").select("seq", "kind", "reason", "event")
+def letters(found: DataFrame) -> DataFrame:
+    """One row a dead letter."""
+    return found.where("reason IS NOT NULL").select(*LETTER)
 
 
-def _play(
-    messages: DataFrame,
-    profiles: DataFrame,
-    contexts: DataFrame | None,
-    updates: DataFrame | None,
-    shards: int | None,
-) -> tuple[DataFrame, inputs.Events]:
-    if shards is None:
-        shards = messages.sparkSession.sparkContext.defaultParallelism
-    if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= 100_000:
-        raise InvalidValue(f"shards is a number from 1 to 100,000, not {shards!r:.200}")
-    merged = inputs.merge(messages, profiles, contexts, updates, shards)
-    # All shards must agree on the order of what has no seq: an id may be there twice.
-    in_order = merged.frame.repartitionById(shards, "shard").sortWithinPartitions(
-        fn.col("seq").asc_nulls_first(), "id", "context", "condition"
-    )
-    function = _shard_function(merged.schema, merged.ids)
-    return in_order.mapInArrow(function, FOUND.format(ids=merged.ids)), merged
-
-
-def _shard_function(schema: dict[str, str], ids: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _shard_function(agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What a task does with the events of its shard."""
 
-    def play(batches: Iterator[Any]) -> Iterator[Any]:
+    def play_all(batches: Iterator[Any]) -> Iterator[Any]:
         shard = None
         for batch in batches:
             if not batch.num_rows:
                 continue
             if shard is None:
-                shard = Shard(batch.column("shard")[0].as_py(), schema, ids)
-            yield from shard.play(batch)
+                shard = Shard(batch.column(SHARD)[0].as_py(), agreed)
+            played = shard.play(pa.Table.from_batches([batch]))
+            for table in played.found:
+                yield from table.to_batches()
+            if played.letters:
+                yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()
 
-    return play
+    return play_all

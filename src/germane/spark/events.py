@@ -1,99 +1,135 @@
-"""Three inputs -> one DataFrame of events, each with the shard that must see it.
+"""Inputs -> one DataFrame of events, each with the shards that must see it.
 
 A profile lives where its context does: a context's updates go to one shard, messages go to all.
-A profile that came with contexts of several shards (subscribed anew with another context) is
-known to all of them, so that each tells a duplicate as the filter would, and delivered by one:
-its ``home``. Ids are carried as int64 if all of them are integers, else as strings.
+A profile may come back with a context of another shard, so other shards may have to know of it:
+``home`` is the one that registers it, or answers for an event that nobody takes. Ids are carried
+as int64 if all of them are integers, else as strings.
 """
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window, types
+from pyspark.sql import Column, DataFrame, SparkSession, Window, types
 from pyspark.sql import functions as fn
 
+from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import InvalidValue, Schema
+from germane.spark.layout import FIELDS, HOME, SHARD, VALUES, Layout
 
-MESSAGE, UPDATE, SUBSCRIBE, UNSUBSCRIBE = "message", "update", "subscribe", "unsubscribe"
-VALUES = "values"
-"""The kind of what contexts held before everything."""
-PLACING = ("shard", "home", "wanders")
-"""Where an event must be seen, who answers for it, and whether its id has several homes."""
-FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "removed")
-"""Columns of events that are not attributes."""
+MOST_SHARDS = 100_000
 _INTEGERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 _NUMBERS = (*_INTEGERS, types.FloatType, types.DoubleType, types.DecimalType)
 _TIMES = (types.TimestampType, types.TimestampNTZType, types.DateType)
-
-
-class Events(NamedTuple):
-    """What shards get, and what callers get back."""
-
-    frame: DataFrame
-    schema: dict[str, str]  # attribute -> type
-    ids: str  # the SQL type that ids are carried as
-    message: types.DataType  # the caller's types of ids
-    profile: types.DataType
-    context: types.DataType
-
-
-def merge(
-    messages: DataFrame,
-    profiles: DataFrame,
-    contexts: DataFrame | None,
-    updates: DataFrame | None,
-    n_shards: int,
-) -> Events:
-    """Check the inputs, and bring them together."""
-    _require(messages, "messages", "seq", "id")
-    _require(profiles, "profiles", "id", "condition")
-    inputs = {"messages": messages, "profiles": profiles}
-    if contexts is not None:
-        _require(contexts, "contexts", "id")
-        inputs["contexts"] = contexts
-    if updates is not None:
-        _require(updates, "updates", "seq", "context")
-        inputs["updates"] = updates
-    for name in ("document", "address"):
-        if name in messages.columns:
-            raise InvalidValue(f"messages have a column {name!r}, which is not supported yet")
-    schema = _schema(inputs)
-    message, profile = _id_type(messages, "messages", "id"), _id_type(profiles, "profiles", "id")
-    owners = [
-        _id_type(frame, name, column)
-        for frame, name, column in (
-            (contexts, "contexts", "id"),
-            (updates, "updates", "context"),
-            (profiles if "context" in profiles.columns else None, "profiles", "context"),
-        )
-        if frame is not None
-    ]
-    texts: list[types.DataType] = [k for k in owners if isinstance(k, types.StringType)]
-    context = (texts or owners or [types.StringType()])[0]
-    kinds = (message, profile, *owners)
-    ids = "bigint" if all(isinstance(kind, _INTEGERS) for kind in kinds) else "string"
-
-    parts = [_of_messages(messages, ids, n_shards), _of_profiles(profiles, ids, n_shards)]
-    if contexts is not None:
-        parts.append(_of_contexts(contexts, VALUES, "id", ids, n_shards))
-    if updates is not None:
-        parts.append(_of_contexts(updates, UPDATE, "context", ids, n_shards))
-    wanted = {name: _SPARK_TYPES[type_] for name, type_ in schema.items()}
-    frame = parts[0].select(*_columns(parts[0], wanted))
-    for part in parts[1:]:
-        frame = frame.unionByName(part.select(*_columns(part, wanted)))
-    return Events(frame, schema, ids, message, profile, context)
-
-
-# attributes ------------------------------------------------------------------------------------
-
 _SPARK_TYPES = {
     "number": "double", "string": "string", "boolean": "boolean", "timestamp": "timestamp",
 }  # fmt: skip
+_REQUIRED = {
+    "messages": ("seq", "id"),
+    "profiles": ("id", "condition"),
+    "contexts": ("id",),
+    "updates": ("seq", "context"),
+}
 _NOT_ATTRIBUTES = {
     "messages": {"seq", "id"},
     "contexts": {"id"},
     "updates": {"seq", "context", "removed"},
 }
+
+
+class Inputs(NamedTuple):
+    """What a caller brings."""
+
+    messages: DataFrame
+    profiles: DataFrame
+    contexts: DataFrame | None = None
+    updates: DataFrame | None = None
+
+    def there(self) -> dict[str, DataFrame]:
+        """The inputs that were given, by name."""
+        return {name: frame for name, frame in self._asdict().items() if frame is not None}
+
+    @property
+    def session(self) -> SparkSession:
+        """The session of the inputs."""
+        return self.messages.sparkSession
+
+
+def layout(inputs: Inputs) -> Layout:
+    """Check the inputs: their columns, their types, their ids."""
+    for name, frame in inputs.there().items():
+        _require(frame, name, *_REQUIRED[name])
+    for name in ("document", "address"):
+        if name in inputs.messages.columns:
+            raise InvalidValue(f"messages have a column {name!r}, which is not supported yet")
+    message = _id_type(inputs.messages, "messages", "id")
+    profile = _id_type(inputs.profiles, "profiles", "id")
+    owners = [
+        _id_type(frame, name, column)
+        for frame, name, column in (
+            (inputs.contexts, "contexts", "id"),
+            (inputs.updates, "updates", "context"),
+            (inputs.profiles, "profiles", "context"),
+        )
+        if frame is not None and column in frame.columns
+    ]
+    texts: list[types.DataType] = [k for k in owners if isinstance(k, types.StringType)]
+    context = (texts or owners or [types.StringType()])[0]
+    kinds = (message, profile, *owners)
+    ids = "bigint" if all(isinstance(kind, _INTEGERS) for kind in kinds) else "string"
+    names = [kind.simpleString() for kind in (message, profile, context)]
+    return Layout(_schema(inputs.there()), ids, *names)
+
+
+def check_shards(shards: int | None, session: SparkSession) -> int:
+    """A number of shards; by default, as many as tasks run at once."""
+    if shards is None:
+        return session.sparkContext.defaultParallelism
+    if isinstance(shards, int) and not isinstance(shards, bool) and 1 <= shards <= MOST_SHARDS:
+        return shards
+    raise InvalidValue(f"shards is a number from 1 to {MOST_SHARDS:,}, not {shards!r:.200}")
+
+
+def merge(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
+    """All inputs of a batch job, an event a row for each shard that must see it."""
+    messages = _of_messages(inputs.messages, agreed.ids)
+    everyone = fn.explode(_all_shards(n_shards))
+    parts = [
+        messages.withColumn(SHARD, everyone),
+        _placed(_of_profiles(inputs.profiles, agreed.ids, n_shards), n_shards),
+    ]
+    if inputs.contexts is not None:
+        parts.append(_of_contexts(inputs.contexts, VALUES, "id", agreed.ids, n_shards))
+    if inputs.updates is not None:
+        parts.append(_of_contexts(inputs.updates, UPDATE, "context", agreed.ids, n_shards))
+    return _union(parts, agreed)
+
+
+def merge_stream(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
+    """The streaming inputs, an event a row: who must see it is seen by its kind."""
+    parts = [_of_messages(inputs.messages, agreed.ids)]
+    if inputs.profiles.isStreaming:
+        parts.append(_of_profiles(inputs.profiles, agreed.ids, n_shards))
+    if inputs.updates is not None:
+        parts.append(_of_contexts(inputs.updates, UPDATE, "context", agreed.ids, n_shards))
+    return _union(parts, agreed)
+
+
+def merge_before(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame | None:
+    """What a stream starts from: the inputs that are no streams."""
+    parts = []
+    if not inputs.profiles.isStreaming:
+        profiles = _of_profiles(inputs.profiles, agreed.ids, n_shards)
+        parts.append(_placed(profiles, n_shards))
+    if inputs.contexts is not None:
+        parts.append(_of_contexts(inputs.contexts, VALUES, "id", agreed.ids, n_shards))
+    return _union(parts, agreed) if parts else None
+
+
+def quoted(name: str) -> Column:
+    """A column of any name."""
+    return fn.col(f"`{name.replace('`', '``')}`")
+
+
+# attributes ------------------------------------------------------------------------------------
 
 
 def _schema(inputs: dict[str, DataFrame]) -> dict[str, str]:
@@ -139,97 +175,86 @@ def _attribute_type(input_: str, field: types.StructField) -> str:
     )
 
 
-def _columns(part: DataFrame, wanted: dict[str, str]) -> list[Column]:
-    """All columns of events, null where an input does not have them."""
-    chosen = [fn.col(name) for name in FIELDS]
-    for name, type_ in wanted.items():
-        quoted = f"`{name.replace('`', '``')}`"
-        there = name in part.columns
-        chosen.append((fn.col(quoted) if there else fn.lit(None)).cast(type_).alias(name))
-    return chosen
+def _union(parts: list[DataFrame], agreed: Layout) -> DataFrame:
+    """Events of all parts, null where a part does not have a column."""
+    kinds = {
+        SHARD: "int", HOME: "int", "seq": "bigint", "kind": "string", "id": agreed.ids,
+        "context": agreed.ids, "condition": "string", "removed": "array<string>",
+    }  # fmt: skip
+    kinds |= {name: _SPARK_TYPES[type_] for name, type_ in agreed.schema.items()}
+    frame: DataFrame | None = None
+    for part in parts:
+        chosen = part.select(
+            *[
+                (quoted(name) if name in part.columns else fn.lit(None)).cast(kind).alias(name)
+                for name, kind in kinds.items()
+            ]
+        )
+        frame = chosen if frame is None else frame.unionByName(chosen)
+    assert frame is not None
+    return frame
 
 
 # inputs ----------------------------------------------------------------------------------------
 
 
-def _of_messages(messages: DataFrame, ids: str, n_shards: int) -> DataFrame:
+def _of_messages(messages: DataFrame, ids: str) -> DataFrame:
     return _event(
         messages,
-        shard=fn.explode(fn.sequence(fn.lit(0), fn.lit(n_shards - 1))),
-        home=fn.lit(0),
-        seq=fn.col("seq").cast("bigint"),
-        kind=fn.lit(MESSAGE),
-        id=fn.col("id").cast(ids),
+        **{HOME: fn.lit(0), "seq": fn.col("seq"), "kind": fn.lit(MESSAGE), "id": fn.col("id")},
     )
 
 
 def _of_contexts(frame: DataFrame, kind: str, column: str, ids: str, n_shards: int) -> DataFrame:
     """Updates, or values from before everything."""
-    context = fn.col(column).cast(ids)
-    home = _place(context, fn.lit(True), n_shards)
-    is_update = kind == UPDATE
-    removed = fn.col("removed") if is_update and "removed" in frame.columns else fn.lit(None)
-    return _event(
-        frame,
-        shard=home,
-        home=home,
-        seq=(fn.col("seq") if is_update else fn.lit(None)).cast("bigint"),
-        kind=fn.lit(kind),
-        id=context,
-        removed=removed.cast("array<string>"),
-    )
+    home = _place(fn.col(column).cast(ids), fn.lit(True), n_shards)
+    fields = {SHARD: home, HOME: home, "kind": fn.lit(kind), "id": fn.col(column)}
+    for name in ("seq", "removed"):
+        if kind == UPDATE and name in frame.columns:
+            fields[name] = fn.col(name)
+    return _event(frame, **fields)
 
 
 def _of_profiles(profiles: DataFrame, ids: str, n_shards: int) -> DataFrame:
-    id_ = fn.col("id").cast(ids)
+    """Subscriptions, which live where their context does, and unsubscriptions."""
     there = set(profiles.columns)
-    context = (fn.col("context") if "context" in there else fn.lit(None)).cast(ids)
-    seq = (fn.col("seq") if "seq" in there else fn.lit(None)).cast("bigint")
     kind = fn.coalesce(fn.col("op") if "op" in there else fn.lit(None), fn.lit(SUBSCRIBE))
+    context = fn.col("context") if "context" in there else fn.lit(None)
     frame = profiles.select(
-        seq.alias("seq"),
+        (fn.col("seq") if "seq" in there else fn.lit(None)).cast("bigint").alias("seq"),
         kind.alias("kind"),
-        id_.alias("id"),
-        context.alias("context"),
+        fn.col("id").cast(ids).alias("id"),
+        context.cast(ids).alias("context"),
         fn.col("condition").cast("string").alias("condition"),
     )
-    owned = fn.col("context").isNotNull()
-    own = _place(fn.coalesce("context", "id"), owned, n_shards)
+    owned = fn.col("context").isNotNull() & (fn.col("kind") == SUBSCRIBE)
+    key = fn.when(owned, fn.col("context")).otherwise(fn.col("id"))
+    return frame.withColumn(HOME, _place(key, owned, n_shards))
+
+
+def _placed(profiles: DataFrame, n_shards: int) -> DataFrame:
+    """With the shards that must see each: its home, or all if an id has several homes."""
     if n_shards == 1:
-        places = frame.select("*", fn.lit(0).alias("shard"), fn.lit(0).alias("home"))
-        places = places.withColumn("wanders", fn.lit(False))
-    else:
-        # Where all subscriptions of an id have their home: one place, or everywhere.
-        of_id = Window.partitionBy("id")
-        homes = fn.when(fn.col("kind") == SUBSCRIBE, own)
-        somewhere = _place(fn.col("id"), fn.lit(False), n_shards)
-        least, most = fn.min(homes).over(of_id), fn.max(homes).over(of_id)
-        everywhere = fn.sequence(fn.lit(0), fn.lit(n_shards - 1))
-        places = (
-            frame.withColumn("own", homes)
-            .withColumn("least", fn.coalesce(least, somewhere))
-            .withColumn("most", fn.coalesce(most, somewhere))
-        )
-        places = places.withColumn("wanders", fn.col("least") != fn.col("most"))
-        shards = fn.when(fn.col("wanders"), everywhere).otherwise(fn.array("least"))
-        places = places.withColumn("home", fn.coalesce("own", "least")).withColumn(
-            "shard", fn.explode(shards)
-        )
-    return places.withColumn("removed", fn.lit(None).cast("array<string>"))
+        return profiles.withColumn(SHARD, fn.lit(0))
+    of_id = Window.partitionBy("id")
+    homes = fn.when(fn.col("kind") == SUBSCRIBE, fn.col(HOME))
+    frame = profiles.withColumn(
+        "_least", fn.coalesce(fn.min(homes).over(of_id), fn.col(HOME))
+    ).withColumn("_most", fn.coalesce(fn.max(homes).over(of_id), fn.col(HOME)))
+    settled = fn.col("_least") == fn.col("_most")
+    shards = fn.when(settled, fn.array("_least")).otherwise(_all_shards(n_shards))
+    home = fn.when(settled, fn.col("_least")).otherwise(fn.col(HOME))
+    return frame.withColumn(HOME, home).withColumn(SHARD, fn.explode(shards))
 
 
 def _event(frame: DataFrame, **fields: Column) -> DataFrame:
     """An input's attributes, with the fields of events beside."""
-    missing = {
-        "wanders": fn.lit(False),
-        "context": fn.lit(None).cast("string"),
-        "condition": fn.lit(None).cast("string"),
-        "removed": fn.lit(None).cast("array<string>"),
-    }
-    kept = [name for name in frame.columns if name not in FIELDS]
-    quoted = [fn.col(f"`{name.replace('`', '``')}`") for name in kept]
-    added = {**missing, **fields}
-    return frame.select(*quoted, *[column.alias(name) for name, column in added.items()])
+    kept = [quoted(name) for name in frame.columns if name not in FIELDS]
+    return frame.select(*kept, *[column.alias(name) for name, column in fields.items()])
+
+
+def _all_shards(n_shards: int) -> Column:
+    return fn.sequence(fn.lit(0), fn.lit(n_shards - 1))
 
 
 def _place(key: Column, owned: Column, n_shards: int) -> Column:

@@ -1,81 +1,86 @@
 """One shard's events through one ``Filter``: what runs inside a Spark task.
 
-In: Arrow record batches of events (``spark.events``) in the order of ``seq``, those without one
-first. Out: Arrow record batches of ``FOUND``: a row a message with the profiles it reaches, and a
-row a dead letter. No Spark in here, so that it can be tested by itself.
+In: Arrow tables of events (``spark.events``) in the order of ``seq``, those without one first.
+Out: ``Played``: a row a message with the profiles it reaches, dead letters, and what has changed.
+No Spark in here, so that it can be tested by itself.
+
+Some profiles live on other shards. A shard knows the ids of those that it is told of, so that it
+judges a subscription, or its end, as one filter for all would.
 """
 
-from collections.abc import Iterator
-from typing import Any
+import json
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from germane.filter import Filter
 from germane.filter.deliveries import Deliveries, Rejected
-from germane.model import GermaneError
+from germane.filter.events import MESSAGE, SUBSCRIBE, UNSUBSCRIBE
+from germane.model import DuplicateProfile, GermaneError
 from germane.model.errors import BatchError
-from germane.spark.events import FIELDS, PLACING, SUBSCRIBE, VALUES
+from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
 
-FOUND = (
-    "seq bigint, message {ids}, profiles array<{ids}>, contexts array<{ids}>, "
-    "reason string, kind string, event string"
-)
-"""What a shard returns, given the type of ids."""
+MINE, THEIRS, NOBODYS = range(3)
+"""Whose an event is: this filter's, another shard's whose profile it makes known, nobody's."""
+
+
+class Played(NamedTuple):
+    """What came of some events."""
+
+    found: list[pa.Table]  # of ``Layout.found``
+    letters: list[dict[str, Any]]
+    changes: list[pa.Table]  # the events that changed the state, in order
 
 
 class Shard:
-    """A filter, and the profiles that it knows but another shard delivers."""
+    """A filter, and the ids of profiles that live elsewhere."""
 
-    def __init__(self, number: int, schema: dict[str, str], ids: str) -> None:
+    def __init__(self, number: int, agreed: Layout) -> None:
         self.number = number
-        self.filter = Filter(schema=schema)
-        self.attributes = list(schema)
-        self._ids = pa.int64() if ids == "bigint" else pa.string()
-        self._foreign: set[Any] = set()
-        self._layout = pa.schema(
-            [
-                ("seq", pa.int64()),
-                ("message", self._ids),
-                ("profiles", pa.list_(self._ids)),
-                ("contexts", pa.list_(self._ids)),
-                ("reason", pa.string()),
-                ("kind", pa.string()),
-                ("event", pa.string()),
-            ]
-        )
+        self.filter = Filter(schema=agreed.schema)
+        self.attributes = list(agreed.schema)
+        self.elsewhere: set[Any] = set()
+        self._columns = agreed.found()
 
-    def play(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def play(self, table: pa.Table) -> Played:
         """Take events in order; those without ``seq`` are from before everything."""
-        table = pa.Table.from_batches([events])
+        played = Played([], [], [])
         n_before = table.column("seq").null_count
         if n_before:
-            yield from self._begin(table.slice(0, n_before))
-            table = table.slice(n_before)
-        for part in self._stretches(table):
-            yield from self._process(part)
+            self._begin(table.slice(0, n_before), played)
+        if n_before < table.num_rows:
+            self._go_on(table.slice(n_before), played)
+        return played
+
+    def replay(self, changes: pa.Table) -> None:
+        """Take what changed the state of another copy of this shard."""
+        self.play(changes)
+
+    def refuse(self, event: dict[str, Any], reason: str, played: Played) -> None:
+        """Make an event that cannot be taken a dead letter, if it is this shard's to answer for."""
+        self._letter(Rejected(0, event["seq"], GermaneError(reason), event), played)
 
     # before everything -----------------------------------------------------------------------
 
-    def _begin(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    def _begin(self, table: pa.Table, played: Played) -> None:
         """Values and profiles from before everything; events that lack their ``seq``."""
         kinds = table.column("kind")
-        letters = []
+        known = pc.is_in(kinds, pa.array([VALUES, SUBSCRIBE]))
+        for event in table.filter(pc.invert(known)).to_pylist():
+            reason = GermaneError(f"the {event['kind']} event has no seq, an integer")
+            self._letter(Rejected(0, None, reason, event), played)
         values = table.filter(pc.equal(kinds, VALUES))
         if values.num_rows:
-            letters += self._values(values)
+            self._values(values, played)
         profiles = table.filter(pc.equal(kinds, SUBSCRIBE))
         if profiles.num_rows:
-            letters += self._profiles(profiles)
-        others = table.filter(pc.invert(pc.is_in(kinds, pa.array([VALUES, SUBSCRIBE]))))
-        for event in others.to_pylist():
-            reason = GermaneError(f"the {event['kind']} event has no seq, an integer")
-            letters.append(Rejected(0, None, reason, event))
-        yield from self._dead(letters)
+            self._profiles(profiles, played)
 
-    def _values(self, table: pa.Table) -> list[Rejected]:
-        letters = []
+    def _values(self, table: pa.Table, played: Played) -> None:
+        played.changes.append(table)
         for name in self.attributes:
             there = table.filter(pc.is_valid(table.column(name)))
             if not there.num_rows:
@@ -91,11 +96,13 @@ class Shard:
                     try:
                         self.filter.update(contexts[i], {name: value})
                     except GermaneError as error:
-                        letters.append(Rejected(0, None, error, there.slice(i, 1).to_pylist()[0]))
-        return letters
+                        event = there.slice(i, 1).to_pylist()[0]
+                        self._letter(Rejected(0, None, error, event), played)
 
-    def _profiles(self, table: pa.Table) -> list[Rejected]:
-        events = table.select(["id", "condition", "context"])
+    def _profiles(self, table: pa.Table, played: Played) -> None:
+        whose = self._sort_out(table, played)
+        ours = table.filter(pa.array(whose == MINE))
+        events = ours.select(["id", "condition", "context"])
         ids, conditions, contexts = (column.to_pylist() for column in events.columns)
         errors: list[tuple[int, Any, GermaneError]] = []
         try:
@@ -104,97 +111,140 @@ class Shard:
             errors = list(error.errors)
         except GermaneError as error:
             errors = [(0, ids[0], error)]
-        refused = {i for i, _, _ in errors}
-        homes = table.column("home").to_numpy()
-        for i in np.flatnonzero(homes != self.number).tolist():
-            if i not in refused:
-                self._foreign.add(ids[i])
-        return [Rejected(0, None, why, table.slice(i, 1).to_pylist()[0]) for i, _, why in errors]
+        for i, _, why in errors:
+            self._letter(Rejected(0, None, why, ours.slice(i, 1).to_pylist()[0]), played)
+        accepted = np.ones(len(ids), np.bool_)
+        accepted[[i for i, _, _ in errors]] = False
+        self._note(table, whose, accepted, played)
 
     # the sequence ----------------------------------------------------------------------------
 
-    def _stretches(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Parts in which it does not change who delivers a profile; nearly always one.
-
-        Every event of an id that wanders is a part of its own, also those that have their home
-        here: they may end what made the profile another shard's.
-        """
-        changes = table.column("wanders")
-        begin = 0
-        for at in np.flatnonzero(changes.to_numpy(zero_copy_only=False)).tolist():
-            if at > begin:
-                yield table.slice(begin, at - begin)
-            yield table.slice(at, 1)
-            begin = at + 1
-        if begin < table.num_rows:
-            yield table.slice(begin)
-
-    def _process(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    def _go_on(self, table: pa.Table, played: Played) -> None:
+        whose = self._sort_out(table, played)
+        ours = table.filter(pa.array(whose == MINE)) if whose.any() else table
         fields = [name for name in FIELDS if name not in PLACING]
-        done = self.filter.process(table.select([*fields, *self.attributes]))
-        if table.num_rows == 1 and table.column("wanders")[0].as_py():
-            self._note_foreign(table, done)
-        yield from self._found(done)
-        events = table.column("home").to_numpy()
-        yield from self._dead([r for r in done.rejected if events[r.position] == self.number])
+        done = self.filter.process(ours.select([*fields, *self.attributes]))
+        homes = ours.column(HOME).to_numpy()
+        accepted = np.ones(ours.num_rows, np.bool_)
+        for rejected in done.rejected:
+            accepted[rejected.position] = False
+            if homes[rejected.position] == self.number:
+                self._letter(rejected, played)
+        self._found(done, played)
+        self._note(table, whose, accepted, played)
 
-    def _note_foreign(self, table: pa.Table, done: Deliveries) -> None:
-        """Whose deliveries a subscription, alone in its stretch, makes another shard's matter."""
-        event = table.slice(0, 1).to_pylist()[0]
-        if done.rejected:
-            return
-        self._foreign.discard(event["id"])
-        if event["kind"] == SUBSCRIBE and event["home"] != self.number:
-            self._foreign.add(event["id"])
+    def _sort_out(self, table: pa.Table, played: Played) -> NDArray[np.int8]:
+        """Whose each event is; the ids of profiles elsewhere follow."""
+        whose = np.full(table.num_rows, MINE, np.int8)
+        profiles = pc.is_in(table.column("kind"), pa.array([SUBSCRIBE, UNSUBSCRIBE]))
+        concerned = profiles.to_numpy(zero_copy_only=False)
+        here = table.column(HOME).to_numpy() == self.number
+        if not self.elsewhere and here[concerned].all():
+            return whose
+        judge = _Judge(self)
+        for i in np.flatnonzero(concerned).tolist():
+            event = table.slice(i, 1).to_pylist()[0]
+            if event["kind"] == SUBSCRIBE:
+                whose[i] = self._subscribes(event, bool(here[i]), judge, played)
+            else:
+                whose[i] = self._unsubscribes(event, bool(here[i]), judge)
+        return whose
+
+    def _subscribes(
+        self, event: dict[str, Any], here: bool, judge: "_Judge", played: Played
+    ) -> int:
+        """Whose a subscription is; the id of one elsewhere is kept."""
+        name = event["id"]
+        if name in self.elsewhere:
+            if here:
+                error = DuplicateProfile(
+                    f"profile {name!r} is already subscribed; unsubscribe it first"
+                )
+                self._letter(Rejected(0, event["seq"], error, event), played)
+            return NOBODYS
+        if here:
+            judge.subscribed(event)
+            return MINE
+        if judge.lives_here(name) or not judge.accepts(event):
+            return NOBODYS
+        self.elsewhere.add(name)
+        return THEIRS
+
+    def _unsubscribes(self, event: dict[str, Any], here: bool, judge: "_Judge") -> int:
+        name = event["id"]
+        if name in self.elsewhere:
+            self.elsewhere.remove(name)
+            return THEIRS
+        if judge.lives_here(name):
+            judge.unsubscribed(event)
+            return MINE
+        return MINE if here else NOBODYS  # nobody has it: one of us must say so
+
+    def _note(
+        self,
+        table: pa.Table,
+        whose: NDArray[np.int8],
+        accepted: NDArray[np.bool_],
+        played: Played,
+    ) -> None:
+        """Keep the events that changed the state, those of profiles elsewhere among them."""
+        kept = whose == THEIRS
+        kept[np.flatnonzero(whose == MINE)[accepted]] = True
+        kept &= pc.not_equal(table.column("kind"), MESSAGE).to_numpy(zero_copy_only=False)
+        if kept.any():
+            played.changes.append(table.filter(pa.array(kept)))
 
     # results ---------------------------------------------------------------------------------
 
-    def _found(self, done: Deliveries) -> Iterator[pa.RecordBatch]:
+    def _found(self, done: Deliveries, played: Played) -> None:
         if not len(done):
             return
-        found = done.to_lists()
-        if self._foreign:
-            found = self._without_foreign(found)
-        columns = [found.column(name).cast(self._layout.field(name).type) for name in
-                   ("seq", "message", "profiles", "contexts")]  # fmt: skip
-        nothing = [pa.nulls(found.num_rows, pa.string())] * 3
-        yield from pa.Table.from_arrays([*columns, *nothing], schema=self._layout).to_batches()
-
-    def _without_foreign(self, found: pa.Table) -> pa.Table:
-        """Without the deliveries of profiles that another shard delivers."""
-        profiles, contexts = (
-            found.column(name).combine_chunks() for name in ("profiles", "contexts")
-        )
-        named = profiles.flatten()
-        foreign = pa.array(list(self._foreign), named.type)
-        kept = pc.invert(pc.is_in(named, value_set=foreign))
-        before = np.concatenate(([0], np.cumsum(kept.to_numpy(zero_copy_only=False))))
-        offsets = before[profiles.offsets.to_numpy() - profiles.offsets[0].as_py()]
-        ends = pa.array(offsets, pa.int32())
-        lists = [
-            pa.ListArray.from_arrays(ends, part.filter(kept))
-            for part in (named, contexts.flatten())
+        lists = done.to_lists()
+        columns = [
+            lists.column(field.name).cast(field.type)
+            if field.name in lists.column_names
+            else pa.nulls(lists.num_rows, field.type)
+            for field in self._columns
         ]
-        table = pa.table([found.column("seq"), found.column("message"), *lists], found.column_names)
-        return table.filter(pa.array(np.diff(offsets) > 0))
+        played.found.append(pa.Table.from_arrays(columns, schema=self._columns))
 
-    def _dead(self, letters: list[Rejected]) -> Iterator[pa.RecordBatch]:
-        rows = [
+    def _letter(self, letter: Rejected, played: Played) -> None:
+        if letter.event.get(HOME, self.number) != self.number:
+            return
+        shown = {n: v for n, v in letter.event.items() if v is not None and n not in PLACING}
+        played.letters.append(
             {
                 "seq": letter.seq,
-                "reason": str(letter.reason),
                 "kind": letter.event.get("kind"),
-                "event": _as_json(letter.event),
+                "reason": str(letter.reason),
+                "event": json.dumps(shown, default=str, ensure_ascii=False),
             }
-            for letter in letters
-            if letter.event.get("home", self.number) == self.number
-        ]
-        if rows:
-            yield from pa.Table.from_pylist(rows, schema=self._layout).to_batches()
+        )
 
 
-def _as_json(event: dict[str, Any]) -> str:
-    import json
+class _Judge:
+    """Which profiles live here, in the midst of events that the filter has yet to see."""
 
-    shown = {n: v for n, v in event.items() if v is not None and n not in PLACING}
-    return json.dumps(shown, default=str, ensure_ascii=False)
+    def __init__(self, shard: Shard) -> None:
+        self._filter = shard.filter
+        self._last: dict[Any, list[dict[str, Any]]] = {}
+
+    def subscribed(self, event: dict[str, Any]) -> None:
+        self._last.setdefault(event["id"], []).append(event)
+
+    def unsubscribed(self, event: dict[str, Any]) -> None:
+        self._last[event["id"]] = [event]
+
+    def lives_here(self, name: Any) -> bool:
+        events = self._last.get(name, [])
+        if events and events[0]["kind"] == UNSUBSCRIBE:
+            return any(self.accepts(event) for event in events[1:])
+        return name in self._filter or any(self.accepts(event) for event in events)
+
+    def accepts(self, event: dict[str, Any]) -> bool:
+        """Whether a subscription is well-formed."""
+        try:
+            self._filter.check(event["condition"], event["context"])
+        except GermaneError:
+            return False
+        return True

@@ -1,0 +1,169 @@
+"""Events <-> a few rows of bytes for each shard, so that Spark moves columns, not rows.
+
+``packer`` runs before events fan out, once for each of them: a table of messages is encoded once
+and goes to every shard, a context's updates to its own. Of a subscription, shards other than its
+home get the id alone, and whether its condition is well-formed. Each row also says how far each
+input has come (``marks``), in the metadata of its table.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from germane.filter import Filter
+from germane.filter.events import MESSAGE, SUBSCRIBE, UNSUBSCRIBE, UPDATE
+from germane.model import GermaneError
+from germane.spark.layout import HOME, SHARD, Layout
+
+PACKED = "shard int, events binary"
+INPUT_OF = {
+    MESSAGE: "messages", UPDATE: "updates", SUBSCRIBE: "profiles", UNSUBSCRIBE: "profiles",
+}  # fmt: skip
+TRUE = "TRUE"
+"""Stands for a well-formed condition where another shard has it."""
+_MARKS = b"germane.marks"
+
+Batches = Iterator[Any]
+
+
+def encode(table: pa.Table, compressed: bool = False) -> bytes:
+    """A table as bytes."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def decode(data: bytes) -> pa.Table:
+    """A table from its bytes."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def marks_of(table: pa.Table) -> dict[str, int]:
+    """How far each input had come when a table was packed: its highest ``seq`` there."""
+    said = (table.schema.metadata or {}).get(_MARKS)
+    marks: dict[str, int] = json.loads(said) if said else {}
+    return marks
+
+
+def packer(agreed: Layout, keys: list[int]) -> Callable[[Batches], Batches]:
+    """What a task does with events: batches of them in, batches of ``PACKED`` out.
+
+    ``keys[k]`` is the value by which Spark knows shard k.
+    """
+
+    def pack(batches: Batches) -> Batches:
+        judge = Filter(schema=agreed.schema)
+        for batch in batches:
+            if batch.num_rows:
+                yield _packed(pa.Table.from_batches([batch]), keys, judge)
+
+    return pack
+
+
+def unpacker(column: str) -> Callable[[Batches], Batches]:
+    """What a task does with rows that hold encoded tables in a column: the tables' batches."""
+
+    def unpack(batches: Batches) -> Batches:
+        for batch in batches:
+            for data in batch.column(column):
+                if data.is_valid:
+                    yield from decode(data.as_buffer()).to_batches()
+
+    return unpack
+
+
+def _packed(table: pa.Table, keys: list[int], judge: Filter) -> pa.RecordBatch:
+    kinds = table.column("kind")
+    table = table.replace_schema_metadata({_MARKS: json.dumps(_marks(table))})
+    is_message = pc.fill_null(pc.equal(kinds, MESSAGE), False)
+    placed = pc.and_(pc.is_valid(table.column(SHARD)), pc.invert(is_message))
+    to_all = pc.invert(pc.or_(is_message, placed))
+    messages = table.filter(is_message)
+    with_place, profiles = table.filter(placed), table.filter(to_all)
+    told = _told(profiles, judge) if len(keys) > 1 else profiles
+    for_all = encode(messages) if messages.num_rows else None
+    shards: list[int] = []
+    blobs: list[bytes] = []
+    places, homes = with_place.column(SHARD).to_numpy(), profiles.column(HOME).to_numpy()
+    for number, key in enumerate(keys):
+        if for_all is not None:
+            shards.append(key)
+            blobs.append(for_all)
+        mine, here = places == number, homes == number
+        parts = [
+            with_place.filter(pa.array(mine)),
+            profiles.filter(pa.array(here)),
+            told.filter(pa.array(~here)),
+        ]
+        own = pa.concat_tables(parts)
+        if own.num_rows or for_all is None:
+            shards.append(key)
+            blobs.append(encode(own))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(shards, pa.int32()), pa.array(blobs, pa.binary())], ["shard", "events"]
+    )
+
+
+def _marks(table: pa.Table) -> dict[str, int]:
+    """The highest ``seq`` of each input."""
+    marks: dict[str, int] = {}
+    for kind, name in INPUT_OF.items():
+        chosen = table.filter(pc.fill_null(pc.equal(table.column("kind"), kind), False))
+        highest = pc.max(chosen.column("seq")).as_py()
+        if highest is not None:
+            marks[name] = max(highest, marks.get(name, highest))
+    return marks
+
+
+def _told(profiles: pa.Table, judge: Filter) -> pa.Table:
+    """Events of profiles as shards other than their home see them."""
+    verdicts = []
+    columns = (profiles.column(name).to_pylist() for name in ("kind", "condition", "context"))
+    for kind, condition, context in zip(*columns, strict=True):
+        verdicts.append(TRUE if kind == SUBSCRIBE and _fits(judge, condition, context) else None)
+    nobody = pa.nulls(profiles.num_rows, profiles.schema.field("context").type)
+    for name, column in (("condition", pa.array(verdicts, pa.string())), ("context", nobody)):
+        at = profiles.column_names.index(name)
+        profiles = profiles.set_column(at, profiles.schema.field(name), column)
+    return profiles
+
+
+def _fits(judge: Filter, condition: Any, context: Any) -> bool:
+    try:
+        judge.check(condition, context)
+    except GermaneError:
+        return False
+    return True
+
+
+def spread(n: int) -> list[int]:
+    """Values that Spark's hash puts into the partitions 0 .. n-1 out of n, one each."""
+    keys: dict[int, int] = {}
+    value = 0
+    while len(keys) < n:
+        keys.setdefault(murmur3(value) % n, value)
+        value += 1
+    return [keys[place] for place in range(n)]
+
+
+def murmur3(value: int, seed: int = 42) -> int:
+    """Spark's hash of an int (32-bit Murmur3), as a signed number."""
+    mask = 0xFFFFFFFF
+
+    def rotated(x: int, r: int) -> int:
+        return ((x << r) | (x >> (32 - r))) & mask
+
+    k = rotated(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotated(seed ^ k, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & mask
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return int(np.int32(np.uint32(h)))

@@ -1,0 +1,362 @@
+"""A shard in Spark's state store, and its copies in Python workers.
+
+The state store is the truth. Per shard it holds a *snapshot* (profiles and values of contexts, in
+parts), *deltas* (the events that changed something, one entry a micro-batch), and a head that says
+which version that is. A worker keeps the filter it has built, with the version it stands for:
+
+- the version of the head: it is used as it is;
+- an older one: the deltas that it missed are played;
+- anything else (a failed attempt went ahead, another attempt took its place, a new worker): it is
+  built again from snapshot and deltas.
+
+A version is a number and a random word. The number orders deltas; the word tells attempts apart,
+and each delta names the word of the version before it. When deltas outgrow the snapshot, the next
+snapshot is written; a few old deltas stay for workers that lag behind.
+"""
+
+import json
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
+from germane.spark.gate import Gate
+from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
+from germane.spark.packing import decode, encode, marks_of
+from germane.spark.shards import Played, Shard
+
+COUNTS = (
+    "events", "messages", "deliveries", "rejected", "held", "candidates", "escalations",
+    "profiles", "contexts", "rebuilt", "caught_up", "snapshots", "state_bytes", "nanoseconds",
+)  # fmt: skip
+"""What a shard tells of a micro-batch."""
+RESULT = f"shard int, found binary, letters binary, {', '.join(f'{c} bigint' for c in COUNTS)}"
+HEAD = (
+    "version bigint, word string, snapshot bigint, parts bigint, snapshot_bytes bigint, "
+    "delta_bytes bigint, gate string, recent binary, held binary, letters binary"
+)
+DELTA = "before string, changes binary"
+PART_BYTES = 1 << 24
+"""Bytes of a part of a snapshot, or of a row of results, about."""
+LEAST_DELTAS = 1 << 22
+"""Bytes of deltas below which no snapshot is written."""
+MOST_DELTAS = 256
+SPARE_DELTAS = 16
+"""Deltas older than the snapshot that are kept for workers that lag behind."""
+MOST_COPIES = 64
+
+
+class Copy(NamedTuple):
+    """A shard as a worker has it."""
+
+    shard: Shard
+    ledger: list[pa.Table]  # accepted events of profiles, in order
+    version: int
+    word: str
+
+
+class Head(NamedTuple):
+    """What the state store says of a shard."""
+
+    version: int = 0
+    word: str = ""
+    snapshot: int = 0  # the version it is of
+    parts: int = 0
+    snapshot_bytes: int = 0
+    delta_bytes: int = 0  # since the snapshot
+    gate: str = ""
+    recent: bytes = b""
+    held: bytes | None = None
+    letters: bytes | None = None  # of what was there before everything
+
+
+COPIES: "OrderedDict[tuple[str, int], Copy]" = OrderedDict()
+"""This worker's copies, the last used last."""
+
+
+class Replica(StatefulProcessor):
+    """What Spark calls with the events of a shard."""
+
+    def __init__(
+        self, name: str, agreed: Layout, keys: list[int], inputs: list[str], together: bool
+    ) -> None:
+        self._name = name
+        self._agreed = agreed
+        self._keys = keys
+        self._inputs = inputs
+        self._together = together
+
+    def init(self, handle: Any) -> None:
+        """Ask for the state."""
+        self._handle = handle
+        self._head = handle.getValueState("head", HEAD)
+        self._deltas = handle.getMapState("deltas", "version bigint", DELTA)
+        self._parts = handle.getMapState("snapshot", "part bigint", "part binary")
+
+    def close(self) -> None:
+        """Nothing to do: copies stay."""
+
+    # Spark's calls ---------------------------------------------------------------------------
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """What was there before everything: one row of packed events."""
+        head = self._read_head()
+        copy, _ = self._copy_of(key, head)
+        played = copy.shard.play(decode(initialState.events))
+        letters = played.letters
+        if head.letters:
+            letters = decode(head.letters).to_pylist() + letters
+        kept = encode(pa.Table.from_pylist(letters)) if letters else None
+        self._keep(key, copy, head._replace(letters=kept), played.changes)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        """A micro-batch's events."""
+        tables = [decode(row.events) for row in rows]
+        marks = [marks_of(table) for table in tables]
+        events = pa.concat_tables([t.replace_schema_metadata(None) for t in tables])
+        yield from self._take(key, events, marks, timerValues)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
+        """A micro-batch without events: what was held is due."""
+        head = self._read_head()
+        if head.held is not None:
+            yield from self._take(key, decode(head.held).slice(0, 0), [], timerValues)
+
+    # a micro-batch ---------------------------------------------------------------------------
+
+    def _take(
+        self, key: Any, events: pa.Table, marks: list[dict[str, int]], timers: Any
+    ) -> Iterator[Row]:
+        start = time.perf_counter_ns()
+        head = self._read_head()
+        copy, how = self._copy_of(key, head)
+        gate = Gate(self._inputs, self._together)
+        if head.gate:
+            seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)
+            gate.restore(
+                {**json.loads(head.gate), "recent": np.cumsum(seqs)},
+                None if head.held is None else decode(head.held),
+            )
+        due = gate.admit(events, marks)
+        shard = copy.shard
+        before = shard.filter.stats()
+        played = shard.play(due.events) if due.events.num_rows else Played([], [], [])
+        for event, reason in due.refused:
+            shard.refuse(event, reason, played)
+        letters = played.letters
+        if head.letters:
+            letters = decode(head.letters).to_pylist() + letters
+        after = shard.filter.stats()
+        about, held = gate.state()
+        recent = np.diff(np.asarray(about.pop("recent"), np.int64), prepend=0)
+        head = head._replace(
+            gate=json.dumps(about),
+            recent=zlib.compress(recent.tobytes(), 1),
+            held=None if held is None else encode(held, compressed=True),
+            letters=None,
+        )
+        self._set_timer(held is not None, timers)
+        head, n_snapshots = self._keep(key, copy, head, played.changes)
+        counts = {
+            "events": due.events.num_rows,
+            "messages": after["messages"] - before["messages"],
+            "deliveries": after["matches"] - before["matches"],
+            "rejected": len(letters),
+            "held": 0 if held is None else held.num_rows,
+            "candidates": after["candidates"] - before["candidates"],
+            "escalations": after["escalations"] - before["escalations"],
+            "profiles": len(shard.filter),
+            "contexts": after["contexts"],
+            "rebuilt": how == "rebuilt",
+            "caught_up": how == "caught up",
+            "snapshots": n_snapshots,
+            "state_bytes": head.snapshot_bytes + head.delta_bytes,
+            "nanoseconds": time.perf_counter_ns() - start,
+        }
+        number = self._keys.index(key[0])
+        yield Row(
+            shard=number,
+            found=None,
+            letters=encode(pa.Table.from_pylist(letters, self._agreed.found()))
+            if letters
+            else None,
+            **{name: int(value) for name, value in counts.items()},
+        )
+        nothing = dict.fromkeys(COUNTS)
+        for table in played.found:
+            for part in _parts(table):
+                yield Row(shard=number, found=encode(part), letters=None, **nothing)
+
+    def _set_timer(self, wanted: bool, timers: Any) -> None:
+        """Come back in the next micro-batch, also if it brings nothing."""
+        if self._together or len(self._inputs) == 1:
+            return
+        for at in list(self._handle.listTimers()):
+            self._handle.deleteTimer(at)
+        if wanted:
+            self._handle.registerTimer(timers.getCurrentWatermarkInMs() + 1)
+
+    # versions --------------------------------------------------------------------------------
+
+    def _read_head(self) -> Head:
+        if not self._head.exists():
+            return Head()
+        values: list[Any] = [bytes(v) if isinstance(v, bytearray) else v for v in self._head.get()]
+        return Head(*values)
+
+    def _copy_of(self, key: Any, head: Head) -> tuple[Copy, str]:
+        """This worker's copy of a shard, as the head has it; taken out until it is kept."""
+        copy = COPIES.pop((self._name, key[0]), None)
+        if copy is not None and (copy.version, copy.word) == (head.version, head.word):
+            return copy, "used"
+        if copy is not None and copy.version < head.version:
+            missed = self._deltas_after(copy.version, copy.word, head)
+            if missed is not None:
+                return self._replay(copy, missed, head), "caught up"
+        number = self._keys.index(key[0])
+        copy = Copy(Shard(number, self._agreed), [], 0, "")
+        if not head.version:
+            return copy, "new"
+        if head.snapshot:
+            parts = [bytes(self._parts.getValue((part,))[0]) for part in range(head.parts)]
+            _restore(copy, decode(b"".join(parts)))
+        missed = self._deltas_after(head.snapshot, None, head)
+        assert missed is not None, "the state store has lost a delta"
+        return self._replay(copy, missed, head), "rebuilt"
+
+    def _deltas_after(self, version: int, word: str | None, head: Head) -> list[bytes] | None:
+        """The deltas after a version, if they follow on it."""
+        found = []
+        for number in range(version + 1, head.version + 1):
+            if not self._deltas.containsKey((number,)):
+                return None
+            before, changes = self._deltas.getValue((number,))
+            if number == version + 1 and word is not None and before != word:
+                return None
+            found.append(bytes(changes))
+        return found
+
+    def _replay(self, copy: Copy, deltas: list[bytes], head: Head) -> Copy:
+        for delta in deltas:
+            changes = decode(delta)
+            copy.shard.replay(changes)
+            _enter(copy.ledger, changes)
+        return copy._replace(version=head.version, word=head.word)
+
+    def _keep(self, key: Any, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Head, int]:
+        """Write what has changed, and keep the copy for the next micro-batch."""
+        n_snapshots = 0
+        if changes:
+            # Lack of a sequence number says "before everything": these come first, again.
+            table = pa.concat_tables([t.replace_schema_metadata(None) for t in changes])
+            delta = encode(table, compressed=True)
+            version, word = head.version + 1, uuid4().hex
+            self._deltas.updateValue((version,), (head.word, delta))
+            head = head._replace(
+                version=version, word=word, delta_bytes=head.delta_bytes + len(delta)
+            )
+            _enter(copy.ledger, table)
+            copy = copy._replace(version=version, word=word)
+            many = head.version - head.snapshot >= MOST_DELTAS
+            if many or head.delta_bytes > max(LEAST_DELTAS, head.snapshot_bytes):
+                head = self._compact(copy, head)
+                n_snapshots = 1
+        self._head.update(tuple(head))
+        COPIES[self._name, key[0]] = copy
+        while len(COPIES) > MOST_COPIES:
+            COPIES.popitem(last=False)
+        return head, n_snapshots
+
+    def _compact(self, copy: Copy, head: Head) -> Head:
+        """Write a snapshot; deltas that nobody needs go."""
+        data = encode(_snapshot(copy, self._agreed), compressed=True)
+        n_parts = -(-len(data) // PART_BYTES)
+        for part in range(n_parts):
+            piece = data[part * PART_BYTES : (part + 1) * PART_BYTES]
+            self._parts.updateValue((part,), (piece,))
+        for part in range(n_parts, head.parts):
+            self._parts.removeKey((part,))
+        for version in range(head.snapshot - SPARE_DELTAS + 1, head.version - SPARE_DELTAS + 1):
+            if version > 0 and self._deltas.containsKey((version,)):
+                self._deltas.removeKey((version,))
+        return head._replace(
+            snapshot=head.version, parts=n_parts, snapshot_bytes=len(data), delta_bytes=0
+        )
+
+
+# snapshots -------------------------------------------------------------------------------------
+
+
+def _enter(ledger: list[pa.Table], changes: pa.Table) -> None:
+    """Remember accepted events of profiles."""
+    chosen = changes.filter(pc.is_in(changes.column("kind"), pa.array([SUBSCRIBE, UNSUBSCRIBE])))
+    if chosen.num_rows:
+        ledger.append(chosen.select(["kind", "id", "context", "condition", HOME]))
+
+
+def _snapshot(copy: Copy, agreed: Layout) -> pa.Table:
+    """A shard's state as events from before everything: profiles, ids elsewhere, values."""
+    profiles = _live(copy.ledger)
+    copy.ledger[:] = [] if profiles is None else [profiles]
+    parts = [] if profiles is None else [profiles]
+    values = copy.shard.filter.contexts()
+    values = values.append_column("kind", pa.array([VALUES] * len(values), pa.string()))
+    home = pa.array(np.full(len(values), copy.shard.number, np.int32))
+    parts.append(values.append_column(HOME, home))
+    return pa.concat_tables([_as_events(part, agreed) for part in parts])
+
+
+def _live(ledger: list[pa.Table]) -> pa.Table | None:
+    """The profiles that are subscribed now, after all events of a ledger."""
+    if not ledger:
+        return None
+    events = pa.concat_tables(ledger).combine_chunks()
+    names = events.column("id").combine_chunks().dictionary_encode()
+    numbers = names.indices.to_numpy()[::-1]
+    _, last = np.unique(numbers, return_index=True)
+    last = np.sort(len(numbers) - 1 - last)
+    events = events.take(pa.array(last))
+    return events.filter(pc.equal(events.column("kind"), SUBSCRIBE))
+
+
+def _as_events(part: pa.Table, agreed: Layout) -> pa.Table:
+    """With all the columns of events."""
+    ids = pa.int64() if agreed.ids == "bigint" else pa.string()
+    kinds: dict[str, pa.DataType] = dict.fromkeys(FIELDS, pa.string())
+    kinds |= {
+        **dict.fromkeys(PLACING, pa.int32()), "seq": pa.int64(), "id": ids, "context": ids,
+        "removed": pa.list_(pa.string()),
+    }  # fmt: skip
+    arrow = {
+        "number": pa.float64(), "string": pa.string(), "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }  # fmt: skip
+    kinds |= {name: arrow[type_] for name, type_ in agreed.schema.items()}
+    columns = [
+        part.column(name).cast(kind) if name in part.column_names else pa.nulls(len(part), kind)
+        for name, kind in kinds.items()
+    ]
+    return pa.table(columns, names=list(kinds))
+
+
+def _restore(copy: Copy, snapshot: pa.Table) -> None:
+    copy.shard.replay(snapshot)
+    _enter(copy.ledger, snapshot)
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """A table in parts of about ``PART_BYTES``."""
+    n = max(1, table.num_rows * PART_BYTES // max(table.nbytes, 1))
+    for begin in range(0, table.num_rows, n):
+        yield table.slice(begin, n)

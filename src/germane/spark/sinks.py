@@ -1,0 +1,158 @@
+"""Where deliveries go: Parquet, a SQL table, the console, or a function of yours.
+
+A micro-batch may be written again after a crash. Each sink makes the second time harmless, so that
+a reader sees every delivery exactly once: Parquet is written beside its place and renamed, a batch
+a directory; SQL rows have the key (seq, profile). A function gets the number of the batch with its
+deliveries, and must do the same.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from germane.model import GermaneError, InvalidValue
+
+Write = Callable[[DataFrame, int], None]
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """A Parquet table, a directory ``batch=n`` for each micro-batch that delivered something."""
+
+    path: str
+
+    def __call__(self, deliveries: DataFrame, batch: int) -> None:
+        """Write a micro-batch, unless it is there."""
+        place = f"{self.path}/batch={batch}"
+        files = _files(deliveries, self.path)
+        if files.exists(place):
+            return
+        beside = f"{self.path}/_writing/batch={batch}"
+        deliveries.write.mode("overwrite").parquet(beside)
+        files.rename(beside, place)
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A table of a database that SQLAlchemy knows, made on first use; key (seq, profile)."""
+
+    url: str
+    table: str = "deliveries"
+
+    def __post_init__(self) -> None:
+        try:
+            import sqlalchemy  # noqa: F401
+        except ImportError as error:
+            raise GermaneError(
+                "a SQL sink needs SQLAlchemy: install germane with its extra, "
+                "pip install 'germane[sql]'"
+            ) from error
+        if not self.table.isidentifier():
+            raise InvalidValue(f"a table's name is a plain word, not {self.table!r:.200}")
+
+    def __call__(self, deliveries: DataFrame, batch: int) -> None:
+        """Write a micro-batch; rows that are there stay as they are."""
+        if deliveries.columns != ["seq", "message", "profile", "context"]:
+            raise InvalidValue("a SQL table holds one row a delivery: leave out per=…")
+        kinds = dict(deliveries.dtypes)
+        url, name = self.url, self.table
+        table, engine = _sql_table(url, name, kinds)
+        table.metadata.create_all(engine)
+        engine.dispose()
+
+        def write(rows: Iterator[Any]) -> None:
+            table, engine = _sql_table(url, name, kinds)
+            with engine.begin() as connection:
+                for part in _chunks(rows, 1000):
+                    connection.execute(_insert(engine, table), [row.asDict() for row in part])
+            engine.dispose()
+
+        # One writer at a time where the database is a file.
+        writers = 1 if url.startswith("sqlite") else deliveries.rdd.getNumPartitions()
+        deliveries.coalesce(writers).foreachPartition(write)
+
+
+def console(deliveries: DataFrame, batch: int) -> None:
+    """Print the first deliveries of each micro-batch."""
+    print(f"batch {batch}: {deliveries.count():,} deliveries")
+    deliveries.orderBy(*deliveries.columns[:1]).show(SHOWN, truncate=False)
+
+
+def as_sink(sink: Any) -> Write:
+    """A path is Parquet, "console" the console, a database's URL a table; a function is itself."""
+    if callable(sink):
+        write: Write = sink
+        return write
+    if sink == "console":
+        return console
+    if isinstance(sink, Path) or (isinstance(sink, str) and sink):
+        text = str(sink)
+        return Sql(text) if text.split("://")[0].split("+")[0] in _DATABASES else Parquet(text)
+    raise InvalidValue(
+        "sink is a path for Parquet files, the URL of a database, 'console', or a function of "
+        f"(deliveries, batch), not {sink!r:.200}"
+    )
+
+
+_DATABASES = {"sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql"}
+
+
+class _Files:
+    """Hadoop's file system behind a path: local disks, HDFS, object stores."""
+
+    def __init__(self, frame: DataFrame, path: str) -> None:
+        jvm: Any = frame.sparkSession.sparkContext._jvm
+        configuration = frame.sparkSession.sparkContext._jsc.hadoopConfiguration()
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._system = self._path(path).getFileSystem(configuration)
+
+    def exists(self, path: str) -> bool:
+        return bool(self._system.exists(self._path(path)))
+
+    def rename(self, old: str, new: str) -> None:
+        if not self._system.rename(self._path(old), self._path(new)):
+            raise GermaneError(f"{old!r} could not be renamed to {new!r}")
+
+
+def _files(frame: DataFrame, path: str) -> _Files:
+    return _Files(frame, path)
+
+
+def _sql_table(url: str, name: str, kinds: dict[str, str]) -> tuple[Any, Any]:
+    import sqlalchemy as sql
+
+    types = {
+        column: sql.BigInteger() if kind in ("bigint", "int", "smallint", "tinyint") else sql.Text()
+        for column, kind in kinds.items()
+    }
+    keys = ("seq", "profile")
+    columns = [
+        sql.Column(column, kind, primary_key=column in keys, autoincrement=False)
+        for column, kind in types.items()
+    ]
+    return sql.Table(name, sql.MetaData(), *columns), sql.create_engine(url)
+
+
+def _insert(engine: Any, table: Any) -> Any:
+    """Insert what is not there."""
+    from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+    if engine.dialect.name in ("mysql", "mariadb"):
+        return mysql.insert(table).prefix_with("IGNORE")
+    dialect = sqlite if engine.dialect.name == "sqlite" else postgresql
+    return dialect.insert(table).on_conflict_do_nothing()
+
+
+def _chunks(rows: Iterator[Any], n: int) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    for row in rows:
+        part.append(row)
+        if len(part) == n:
+            yield part
+            part = []
+    if part:
+        yield part

@@ -1,0 +1,252 @@
+"""``spark.stream``: the filter on Structured Streaming, exactly once.
+
+Inputs are merged and packed (``events``, ``packing``), played on shards whose state is Spark's
+(``replicas``), and written by sinks (``sinks``). Everything that a restart needs is under the
+checkpoint: Spark's own files, and ``germane/pipeline.json``, which says what was agreed on.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from germane.model import GermaneError, InvalidValue
+from germane.spark.batch import deliveries as one_a_row
+from germane.spark.events import Inputs, check_shards, layout, merge_before, merge_stream
+from germane.spark.layout import LETTER, Layout
+from germane.spark.packing import PACKED, packer, spread, unpacker
+from germane.spark.replicas import COUNTS, RESULT, Replica
+from germane.spark.sinks import Parquet, Write, as_sink
+
+FORMAT = 1
+KEPT = 1000
+"""Micro-batches whose metrics are kept."""
+PER = ("delivery", "message", "profile")
+SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def stream(
+    messages: DataFrame,
+    profiles: DataFrame,
+    contexts: DataFrame | None = None,
+    updates: DataFrame | None = None,
+    *,
+    checkpoint: str | Path,
+    sink: Any,
+    shards: int | None = None,
+    per: str = "delivery",
+    together: bool = False,
+    dead_letters: str | Path | None = None,
+    trigger: dict[str, Any] | None = None,
+    name: str | None = None,
+) -> "Query":
+    """Deliver messages as they stream in; the columns are those of ``match``.
+
+    ``messages`` and ``updates`` are streaming DataFrames. ``profiles`` may be one, then it brings
+    subscriptions and their ends at their place in the sequence; if it is not, it is what is
+    subscribed before everything, as ``contexts`` are the values before everything: both are read
+    once, when the stream first starts.
+
+    ``checkpoint`` is a directory that outlives this process; a stream that is started again with
+    it goes on where it was. ``sink`` is a path (Parquet), the URL of a database, "console", or a
+    function of (deliveries, number of the micro-batch). ``per`` says what a row is: a "delivery",
+    a "message" with the list of its profiles, or a "profile" with the list of its messages.
+
+    An event waits until every input has come as far, or has been asked once more and has nothing
+    earlier. ``together=True`` leaves that out, for inputs that are cut from one log: everything up
+    to the highest ``seq`` of a micro-batch is in it. What comes too late all the same is a dead
+    letter. ``dead_letters`` is where they go, Parquet, by default under the checkpoint.
+    ``trigger`` goes to Spark, for example ``{"availableNow": True}``.
+    """
+    inputs = Inputs(messages, profiles, contexts, updates)
+    agreed = layout(inputs)
+    for needed in ("messages", "updates"):
+        frame = inputs.there().get(needed)
+        if frame is not None and not frame.isStreaming:
+            raise InvalidValue(f"{needed} must be a streaming DataFrame; for a batch, use match")
+    if contexts is not None and contexts.isStreaming:
+        raise InvalidValue("contexts are values before everything; a stream of them is updates")
+    if not profiles.isStreaming and "seq" in profiles.columns:
+        raise InvalidValue(
+            "profiles have a seq, so they belong into the sequence: give them as a streaming "
+            "DataFrame, or drop the column if they were there before everything"
+        )
+    if per not in PER:
+        raise InvalidValue(f"per is one of {', '.join(PER)}, not {per!r:.200}")
+    session = inputs.session
+    place = str(checkpoint)
+    n_shards = _agree(session, place, check_shards(shards, session), shards is None, agreed)
+    write = as_sink(sink)
+    keys = spread(n_shards)
+    names = ["messages"]
+    names += ["updates"] if updates is not None else []
+    names += ["profiles"] if profiles.isStreaming else []
+    waits = not together and len(names) > 1
+    packed = merge_stream(inputs, agreed, n_shards).mapInArrow(packer(agreed, keys), PACKED)
+    if waits:  # so that a micro-batch without events follows one that left some waiting
+        packed = packed.withColumn("at", fn.current_timestamp()).withWatermark("at", "0 seconds")
+    before = merge_before(inputs, agreed, n_shards)
+    if before is not None:
+        before = before.mapInArrow(packer(agreed, keys), PACKED)
+    results = packed.groupBy("shard").transformWithState(
+        Replica(place, agreed, keys, names, together),
+        RESULT,
+        "Append",
+        "EventTime" if waits else "None",
+        initialState=None if before is None else before.groupBy("shard"),
+    )
+    results = results.observe("germane", *[fn.sum(count).alias(count) for count in COUNTS])
+    rejected = str(dead_letters or f"{place}/germane/dead_letters")
+    out = _Output(write, Parquet(rejected), per, agreed)
+    writer = results.writeStream.foreachBatch(out.write).option("checkpointLocation", place)
+    if trigger:
+        writer = writer.trigger(**trigger)
+    if name:
+        writer = writer.queryName(name)
+    with _settings(session, {**SETTINGS, "spark.sql.shuffle.partitions": str(n_shards)}):
+        started = writer.outputMode("append").start()
+    return Query(started, out, session, rejected)
+
+
+@dataclass
+class Query:
+    """A running stream: Spark's ``StreamingQuery``, and what germane knows beside."""
+
+    query: Any
+    _out: "_Output"
+    _session: SparkSession
+    _rejected: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.query, name)
+
+    def metrics(self) -> DataFrame:
+        """A row a shard and micro-batch, of the last thousand micro-batches."""
+        kinds = ", ".join(f"{name} bigint" for name in ("batch", "shard", *COUNTS))
+        return self._session.createDataFrame(list(self._out.metrics), kinds)
+
+    def dead_letters(self) -> DataFrame:
+        """What was rejected, and why: ``seq``, ``kind``, ``reason``, ``event`` as JSON."""
+        try:
+            found = self._session.read.parquet(self._rejected)
+        except Exception as error:
+            if "PATH_NOT_FOUND" not in str(error) and "UNABLE_TO_INFER" not in str(error):
+                raise
+            columns = "seq bigint, kind string, reason string, event string"
+            return self._session.createDataFrame([], columns)
+        return found.select(*LETTER)
+
+
+@dataclass
+class _Output:
+    """Takes a micro-batch's results apart, and hands them to the sinks."""
+
+    sink: Write
+    letters: Write
+    per: str
+    agreed: Layout
+    metrics: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    def write(self, results: DataFrame, batch: int) -> None:
+        results.persist()
+        try:
+            told = results.where("events IS NOT NULL").select("shard", *COUNTS).collect()
+            self.metrics.extend((batch, *row) for row in told)
+            if sum(row.rejected for row in told):
+                unpacked = self._unpacked(results, "letters")
+                self.letters(unpacked.select(*LETTER), batch)
+            if sum(row.deliveries for row in told):
+                self.sink(self._arranged(self._unpacked(results, "found")), batch)
+        finally:
+            results.unpersist()
+
+    def _unpacked(self, results: DataFrame, column: str) -> DataFrame:
+        chosen = results.where(f"{column} IS NOT NULL").select(column)
+        return chosen.mapInArrow(unpacker(column), self.agreed.found_in_sql())
+
+    def _arranged(self, found: DataFrame) -> DataFrame:
+        rows = one_a_row(found, self.agreed)
+        if self.per == "delivery":
+            return rows
+        if self.per == "message":
+            lists = found.groupBy("seq", "message").agg(
+                fn.flatten(fn.collect_list("profiles")).alias("profiles"),
+                fn.flatten(fn.collect_list("contexts")).alias("contexts"),
+            )
+            kinds = (self.agreed.profile, self.agreed.context)
+            return lists.select(
+                "seq",
+                fn.col("message").cast(self.agreed.message),
+                *[
+                    fn.col(name).cast(f"array<{kind}>")
+                    for name, kind in zip(("profiles", "contexts"), kinds, strict=True)
+                ],
+            )
+        pairs = fn.array_sort(fn.collect_list(fn.struct("seq", "message"))).alias("messages")
+        return (
+            rows.groupBy("profile", "context")
+            .agg(pairs)
+            .select(
+                "profile",
+                "context",
+                fn.col("messages.seq").alias("seqs"),
+                fn.col("messages.message").alias("messages"),
+            )
+        )
+
+
+@contextmanager
+def _settings(session: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Settings that a query takes along when it starts; the session's own come back."""
+    before = {name: session.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)
+
+
+def _agree(session: SparkSession, place: str, shards: int, by_default: bool, agreed: Layout) -> int:
+    """Write down what a checkpoint was started with, or check that it is still so."""
+    jvm: Any = session.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"{place}/germane/pipeline.json")
+    files = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+    now = {"format": FORMAT, "shards": shards, **agreed._asdict()}
+    if not files.exists(path):
+        stream = files.create(path, False)
+        stream.write(json.dumps(now, indent=1).encode())
+        stream.close()
+        return shards
+    reader = files.open(path)
+    try:
+        then = json.loads(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(reader)))
+    finally:
+        reader.close()
+    if then.get("format") != FORMAT:
+        raise GermaneError(f"the checkpoint {place!r} is of another version of germane")
+    if by_default:
+        now["shards"] = then["shards"]
+    for what, value in now.items():
+        if then[what] != value:
+            raise InvalidValue(
+                f"the checkpoint {place!r} was started with {what} = {then[what]!r}, "
+                f"now it is {value!r}"
+            )
+    return int(then["shards"])
