@@ -42,3 +42,11 @@ def early_indexes(monkeypatch):
 def f():
     """An empty filter."""
     return germane.Filter()
+
+
+@pytest.fixture(scope="session")
+def session():
+    """One Spark for all tests that need it; they are in the group "spark", so in one process."""
+    from germane import spark
+
+    return spark.session(master="local[2,4]", settings={"spark.default.parallelism": 2})

@@ -30,11 +30,6 @@ CONDITIONS = [
 MORNING = datetime(2026, 11, 16, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def session():
-    return spark.session(master="local[2,4]", settings={"spark.default.parallelism": 2})
-
-
 def draw_values(pick):
     values = {
         "x": pick.randrange(10) / 2,

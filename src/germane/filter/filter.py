@@ -366,6 +366,13 @@ class Filter:
         """
         return process(self, events)
 
+    def rewind(self) -> None:
+        """Forget how far the sequence has come: the next event may have any ``seq``.
+
+        For callers that know themselves what was taken.
+        """
+        self._last_seq = None
+
     def _next_seq(self, seq: Any) -> bool:
         """Whether an event is new; its place in the sequence is used up."""
         if not isinstance(seq, int | np.integer) or isinstance(seq, bool):

@@ -141,6 +141,7 @@ class Replica(StatefulProcessor):
         start = time.perf_counter_ns()
         head = self._read_head()
         copy, how = self._copy_of(key, head)
+        copy.shard.filter.rewind()  # a failed attempt may have gone ahead; the gate knows better
         gate = Gate(self._inputs, self._together)
         if head.gate:
             seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)

@@ -85,10 +85,10 @@ def stream(
         )
     if per not in PER:
         raise InvalidValue(f"per is one of {', '.join(PER)}, not {per!r:.200}")
+    write = as_sink(sink)
     session = inputs.session
     place = str(checkpoint)
     n_shards = _agree(session, place, check_shards(shards, session), shards is None, agreed)
-    write = as_sink(sink)
     keys = spread(n_shards)
     names = ["messages"]
     names += ["updates"] if updates is not None else []
@@ -96,7 +96,8 @@ def stream(
     waits = not together and len(names) > 1
     packed = merge_stream(inputs, agreed, n_shards).mapInArrow(packer(agreed, keys), PACKED)
     if waits:  # so that a micro-batch without events follows one that left some waiting
-        packed = packed.withColumn("at", fn.current_timestamp()).withWatermark("at", "0 seconds")
+        at = packed.withColumn("at", fn.current_timestamp()).withWatermark("at", "0 seconds")
+        packed = at.select("shard", "events")  # without "at", no clock can make Spark drop a row
     before = merge_before(inputs, agreed, n_shards)
     if before is not None:
         before = before.mapInArrow(packer(agreed, keys), PACKED)

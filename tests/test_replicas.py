@@ -1,0 +1,275 @@
+"""Shards under Spark's state store, without Spark: micro-batches, lost workers, failed attempts.
+
+The store is PySpark's own stand-in for tests. Around it, this file plays Spark: it packs events,
+brings each shard its rows, forgets workers, repeats attempts, and reads what came out.
+"""
+
+import copy
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_spark import SCHEMA, draw, embedded
+
+pytest.importorskip("pyspark")
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from germane.spark import replicas
+from germane.spark.gate import Gate
+from germane.spark.layout import Layout
+from germane.spark.packing import decode, murmur3, packer, spread
+from germane.spark.replicas import Replica
+
+LAYOUT = Layout(SCHEMA, "string", "string", "string", "string")
+ARROW = {
+    "number": pa.float64(), "string": pa.string(), "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+EVENTS = pa.schema(
+    [
+        ("_shard", pa.int32()), ("_home", pa.int32()), ("seq", pa.int64()), ("kind", pa.string()),
+        ("id", pa.string()), ("context", pa.string()), ("condition", pa.string()),
+        ("removed", pa.list_(pa.string())),
+        *[(name, ARROW[type_]) for name, type_ in SCHEMA.items()],
+    ]
+)  # fmt: skip
+INPUTS = ["messages", "updates", "profiles"]
+
+
+def place(event, n_shards):
+    """As ``spark.events`` places: a message everywhere, an update with its context."""
+    key = event["id"]
+    if event["kind"] == "subscribe" and event.get("context") is not None:
+        key = event["context"]
+    return sum(map(ord, str(key))) % n_shards
+
+
+def table_of(events, n_shards):
+    rows = []
+    for event in events:
+        home = 0 if event["kind"] == "message" else place(event, n_shards)
+        shard = home if event["kind"] in ("update", "values") else None
+        rows.append({**event, "_home": home, "_shard": shard})
+    return pa.Table.from_pylist(rows, schema=EVENTS)
+
+
+class Cluster:
+    """Some shards, their store, and workers that come and go."""
+
+    def __init__(self, n_shards, together, n_workers=2):
+        self.keys = spread(n_shards)
+        self.n_shards = n_shards
+        self.pack = packer(LAYOUT, self.keys)
+        self.together = together
+        self.workers = [{} for _ in range(n_workers)]
+        self.tester = TwsTester(
+            Replica("here", LAYOUT, self.keys, INPUTS, together),
+            timeMode="EventTime",
+            eventTimeExtractor=lambda row: 1 << 60,
+        )
+        self.clock = 0
+        self.found, self.letters, self.counts = [], [], []
+
+    def start(self, events):
+        for key, rows in self._rows(events).items():
+            for row in rows:
+                self.tester.handle.setGroupingKey(key)
+                self.tester.processor.handleInitialState((key,), row, None)
+
+    def batch(self, parts, pick, fails=0.0):
+        """A micro-batch, in several partitions; an attempt may fail after all it did."""
+        rows = {}
+        for part in parts:
+            for key, packed in self._rows(part).items():
+                rows.setdefault(key, []).extend(packed)
+        for key in rows:
+            while True:
+                replicas.COPIES = pick.choice(self.workers)
+                if pick.random() < 0.1:
+                    replicas.COPIES.clear()
+                before = copy.deepcopy(self._state())
+                out = self.tester.test(key, rows[key])
+                if pick.random() >= fails:
+                    break
+                self._restore(before)
+            self._read(out)
+
+    def batch_without_events(self):
+        self.clock += 1
+        self._read(self.tester.setWatermark(self.clock))
+
+    def _rows(self, events):
+        rows = {}
+        for packed in self.pack(iter(table_of(events, self.n_shards).to_batches())):
+            for key, data in zip(packed["shard"].to_pylist(), packed["events"], strict=True):
+                rows.setdefault(key, []).append(Row(events=data.as_py()))
+        return rows
+
+    def _state(self):
+        handle = self.tester.handle
+        stores = [*handle.value_states.values(), *handle.map_states.values()]
+        return [store.state for store in stores], handle._timers._key_to_timers
+
+    def _restore(self, before):
+        handle = self.tester.handle
+        stores = [*handle.value_states.values(), *handle.map_states.values()]
+        for store, state in zip(stores, before[0], strict=True):
+            store.state = state
+        handle._timers._key_to_timers = before[1]
+
+    def _read(self, rows):
+        for row in rows:
+            if row.found is not None:
+                for found in decode(row.found).to_pylist():
+                    pairs = zip(found["profiles"], found["contexts"], strict=True)
+                    self.found += [(found["seq"], found["message"], p, c) for p, c in pairs]
+            if row.letters is not None:
+                self.letters += decode(row.letters).to_pylist()
+            if row.events is not None:
+                self.counts.append(row)
+
+
+def cut(events, pick, n):
+    places = sorted(pick.sample(range(1, len(events)), n))
+    return [events[a:b] for a, b in zip([0, *places], [*places, len(events)], strict=True)]
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Snapshots as often as can be, so that they are tried."""
+    monkeypatch.setattr(replicas, "MOST_DELTAS", 3)
+    monkeypatch.setattr(replicas, "SPARE_DELTAS", 2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), n_shards=st.integers(1, 5), together=st.booleans(),
+    n_batches=st.integers(1, 12), snapshots=st.booleans(), fails=st.sampled_from([0.0, 0.3]),
+)  # fmt: skip
+@example(seed=1, n_shards=1, together=False, n_batches=11, snapshots=False, fails=0.3)
+@example(seed=0, n_shards=1, together=True, n_batches=11, snapshots=False, fails=0.3)
+def test_micro_batches(seed, n_shards, together, n_batches, snapshots, fails):
+    """However the sequence is cut, whoever plays it: the embedded filter's deliveries."""
+    pick = random.Random(seed)
+    before, events = draw(seed, 120)
+    expected, refused = embedded(before, events)
+    cluster = Cluster(n_shards, together)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replicas, "COPIES", replicas.OrderedDict())
+        cluster.workers = [replicas.OrderedDict(), replicas.OrderedDict()]
+        if snapshots:
+            patch.setattr(replicas, "MOST_DELTAS", 3)
+            patch.setattr(replicas, "SPARE_DELTAS", 2)
+        subscribed = [
+            {"seq": i - 100, "kind": "subscribe", "id": p, "condition": condition, "context": c}
+            for i, (p, condition, c) in enumerate(before["profiles"])
+        ]
+        cluster.start(
+            [{"seq": None, "kind": "values", "id": c, **v} for c, v in before["contexts"]]
+        )
+        for part in cut([*subscribed, *events], pick, n_batches):
+            pick.shuffle(part)
+            half = len(part) // 2
+            cluster.batch([part[:half], part[half:]], pick, fails)
+        cluster.batch_without_events()
+    assert sorted(cluster.found, key=str) == expected
+    names = sorted(((r["seq"], r["event"]) for r in cluster.letters), key=str)
+    assert len(names) == len(refused)
+    assert sorted(str(s if s is None or s > 0 else None) for s, _ in names) == sorted(
+        str(s) for s, _ in refused
+    )
+
+
+def test_inputs_that_come_apart():
+    """Updates a micro-batch behind their messages: nothing is matched too early."""
+    before, events = draw(7, 200)
+    expected, _ = embedded({"contexts": before["contexts"], "profiles": []}, events)
+    cluster = Cluster(3, together=False)
+    pick = random.Random(7)
+    cluster.start([{"seq": None, "kind": "values", "id": c, **v} for c, v in before["contexts"]])
+    parts = cut(events, pick, 9)
+    late = []
+    for part in parts:
+        now = [e for e in part if e["kind"] != "update"]
+        cluster.batch([late + now], pick)
+        late = [e for e in part if e["kind"] == "update"]
+    cluster.batch([late], pick)
+    cluster.batch_without_events()
+    assert sorted(cluster.found, key=str) == expected
+    assert not [r for r in cluster.letters if "late" in r["reason"]]
+
+
+def test_too_late_is_a_dead_letter():
+    cluster = Cluster(2, together=True)
+    pick = random.Random(1)
+    message = {"kind": "message", "x": 5.0}
+    start = {"seq": 1, "kind": "subscribe", "id": "p", "condition": "x > context.x", "context": "c"}
+    cluster.batch([[start, {"seq": 5, "id": "m5", **message}]], pick)
+    update = {"seq": 3, "kind": "update", "id": "c", "x": 1.0}
+    cluster.batch([[update, {"seq": 6, "id": "m6", **message}]], pick)
+    assert cluster.found == []
+    (letter,) = cluster.letters
+    assert (letter["seq"], letter["kind"]) == (3, "update")
+    assert "late: seq 3 came when events up to 5" in letter["reason"]
+
+
+def test_the_same_event_twice_is_once():
+    cluster = Cluster(3, together=True)
+    pick = random.Random(1)
+    start = {"seq": 1, "kind": "subscribe", "id": "p", "condition": "x > 1", "context": "c"}
+    message = {"seq": 2, "kind": "message", "id": "m", "x": 5.0}
+    cluster.batch([[start, message], [message]], pick)
+    cluster.batch([[start, message, {**message, "seq": 3}]], pick)
+    assert [row[0] for row in cluster.found] == [2, 3]
+    assert cluster.letters == []
+
+
+def test_without_seq_is_a_dead_letter():
+    cluster = Cluster(3, together=False)
+    pick = random.Random(1)
+    start = {"seq": None, "kind": "subscribe", "id": "p", "condition": "x > 1", "context": "c"}
+    cluster.batch([[start, {"seq": 2, "kind": "message", "id": "m", "x": 5.0}]], pick)
+    cluster.batch_without_events()
+    assert cluster.found == []
+    assert [r["reason"] for r in cluster.letters] == ["the subscribe event has no seq, an integer"]
+
+
+def test_steady_state_builds_nothing_again(often):
+    """Workers that take turns catch up; only the first time of each does one build."""
+    cluster = Cluster(2, together=True)
+    workers = cluster.workers = [replicas.OrderedDict() for _ in range(2)]
+    pick = random.Random(3)
+    start = [
+        {"seq": i, "kind": "subscribe", "id": f"p{i}", "condition": "x > context.x",
+         "context": f"c{i % 7}"} for i in range(50)
+    ]  # fmt: skip
+    cluster.batch([start], random.Random(0))
+    for turn in range(40):
+        seq = 100 + 2 * turn
+        update = {"seq": seq, "kind": "update", "id": f"c{turn % 7}", "x": float(turn % 9)}
+        message = {"seq": seq + 1, "kind": "message", "id": f"m{turn}", "x": 5.0}
+        cluster.workers = [workers[turn % 2]]
+        pick.random = lambda: 1.0  # no worker is lost
+        cluster.batch([[update, message]], pick)
+    assert sum(row.rebuilt for row in cluster.counts) <= 2
+    assert sum(row.caught_up for row in cluster.counts) > 10
+    assert sum(row.snapshots for row in cluster.counts) > 5
+    assert max(row.state_bytes for row in cluster.counts) < 60_000
+
+
+def test_keys_spread_over_partitions():
+    """Spark's hash of ints, from its documentation of ``hash``, and one partition each."""
+    assert murmur3(0) == 933211791
+    assert murmur3(1) == -559580957
+    for n in (1, 2, 3, 7, 64):
+        assert sorted(murmur3(key) % n for key in spread(n)) == list(range(n))
+
+
+def test_a_gate_with_one_input_never_holds():
+    gate = Gate(["messages"], together=False)
+    due = gate.admit(table_of([{"seq": 4, "kind": "message", "id": "m"}], 1), [{"messages": 4}])
+    assert due.events.num_rows == 1
+    assert gate.held is None

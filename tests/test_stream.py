@@ -1,0 +1,168 @@
+"""Streams on a real Spark: restarts, sinks, shapes of deliveries, and what is refused."""
+
+import json
+import random
+import sqlite3
+
+import pytest
+from test_spark import draw, embedded, frames
+
+import germane
+
+spark = pytest.importorskip("germane.spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+STREAMS = ("messages", "updates", "profiles")
+NOW = {"availableNow": True}
+
+
+class Folder:
+    """Inputs as directories of Parquet files, to which a test adds."""
+
+    def __init__(self, session, root):
+        self.session, self.root = session, root
+        for name in STREAMS:
+            (root / name).mkdir()
+        empty = frames(session, {"contexts": [], "profiles": []}, [])
+        self.schemas = {name: empty[name].schema for name in STREAMS}
+
+    def add(self, before, events):
+        made = frames(self.session, before, events)
+        for name in STREAMS:
+            frame = made[name] if name != "profiles" else made[name].where("seq IS NOT NULL")
+            frame.coalesce(1).write.mode("append").parquet(str(self.root / name))
+        return made
+
+    def read(self, name):
+        return self.session.readStream.schema(self.schemas[name]).parquet(str(self.root / name))
+
+    def inputs(self):
+        return {name: self.read(name) for name in STREAMS}
+
+
+def subscribed(before):
+    """Profiles from before everything as the first events."""
+    return [
+        {"seq": i - 100, "kind": "subscribe", "id": p, "condition": condition, "context": c}
+        for i, (p, condition, c) in enumerate(before["profiles"])
+    ]
+
+
+@pytest.mark.parametrize(("seed", "shards", "together"), [(1, 3, False), (2, 2, True)])
+def test_restarts(session, tmp_path, seed, shards, together):
+    """Started three times from one checkpoint: together, what one filter delivers and refuses."""
+    before, events = draw(seed)
+    expected, refused = embedded(before, events)
+    folder = Folder(session, tmp_path)
+    nothing = {"contexts": [], "profiles": []}
+    contexts = frames(session, before, [])["contexts"]
+    pick = random.Random(seed)
+    a, b = sorted(pick.sample(range(1, len(events)), 2))
+    for part in (subscribed(before) + events[:a], events[a:b], events[b:]):
+        folder.add(nothing, part)
+        query = spark.stream(
+            **folder.inputs(),
+            contexts=contexts,
+            checkpoint=tmp_path / "checkpoint",
+            sink=tmp_path / "out",
+            shards=shards,
+            together=together,
+            trigger=NOW,
+        )
+        query.awaitTermination()
+    columns = ("seq", "message", "profile", "context")
+    found = session.read.parquet(str(tmp_path / "out")).select(*columns).collect()
+    assert sorted(map(tuple, found), key=str) == expected
+    letters = query.dead_letters().collect()
+    told = [(None if r.seq < 0 else r.seq, json.loads(r.event)["id"]) for r in letters]
+    assert sorted(told, key=str) == refused
+    assert {row.shard for row in query.metrics().collect()} == set(range(shards))
+
+
+@pytest.fixture
+def small(session, tmp_path):
+    """Two profiles, a context that moves, three messages."""
+    columns = {
+        "messages": "seq long, id string, x double",
+        "updates": "seq long, context string, limit double",
+    }
+    rows = {
+        "messages": [(2, "m2", 5.0), (4, "m4", 5.0), (5, "m5", 9.0)],
+        "updates": [(1, "c", 4.0), (3, "c", 8.0)],
+    }
+    made = {}
+    for name, schema in columns.items():
+        path = str(tmp_path / name)
+        session.createDataFrame(rows[name], schema).coalesce(1).write.parquet(path)
+        made[name] = session.readStream.schema(schema).parquet(path)
+    made["profiles"] = session.createDataFrame(
+        [("follows", "c", "x > context.limit"), ("fixed", None, "x > 8")],
+        "id string, context string, condition string",
+    )
+    return made
+
+
+def run(inputs, tmp_path, **more):
+    query = spark.stream(**inputs, checkpoint=tmp_path / "checkpoint", trigger=NOW, **more)
+    query.awaitTermination()
+    return query
+
+
+def test_into_a_database_and_again(session, tmp_path, small):
+    """A batch that is written twice is there once; the second start has nothing to do."""
+    url = f"sqlite:///{tmp_path}/deliveries.db"
+    twice = spark.Sql(url)
+    run(small, tmp_path, sink=lambda found, batch: (twice(found, batch), twice(found, batch)))
+    run(small, tmp_path, sink=url)
+    with sqlite3.connect(f"{tmp_path}/deliveries.db") as connection:
+        rows = connection.execute("SELECT * FROM deliveries ORDER BY seq, profile").fetchall()
+    assert rows == [
+        (2, "m2", "follows", "c"),
+        (5, "m5", "fixed", None),
+        (5, "m5", "follows", "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("per", "expected"),
+    [
+        ("message", [(2, "m2", ["follows"], ["c"]), (5, "m5", ["fixed", "follows"], [None, "c"])]),
+        ("profile", [("fixed", None, [5], ["m5"]), ("follows", "c", [2, 5], ["m2", "m5"])]),
+    ],
+)
+def test_a_row_per_message_or_profile(tmp_path, small, per, expected):
+    rows = []
+
+    def sink(found, batch):
+        rows.extend(found.collect())
+
+    run(small, tmp_path, per=per, together=True, sink=sink)
+    if per == "message":
+        found = [
+            (r.seq, r.message, *map(list, zip(*sorted(zip(r.profiles, r.contexts, strict=True)),
+             strict=True))) for r in rows
+        ]  # fmt: skip
+    else:
+        found = [tuple(row) for row in rows]
+    assert sorted(found, key=str) == expected
+
+
+def test_what_is_wrong_is_said_at_once(session, tmp_path, small):
+    def refused(said, **changed):
+        arguments = {**small, "checkpoint": tmp_path / "never", "sink": "console", **changed}
+        with pytest.raises(germane.GermaneError, match=said):
+            spark.stream(**arguments)
+
+    static = session.createDataFrame([(1, "m", 1.0)], "seq long, id string, x double")
+    refused("messages must be a streaming DataFrame", messages=static)
+    refused("sink is a path", sink=7)
+    refused("per is one of delivery, message, profile", per="day")
+    refused("shards is a number", shards=0)
+    with_seq = session.createDataFrame([(1, "p", "x > 1")], "seq long, id string, condition string")
+    refused("they belong into the sequence", profiles=with_seq)
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_checkpoint_remembers(session, tmp_path, small):
+    run(small, tmp_path, sink=tmp_path / "out", shards=2)
+    with pytest.raises(germane.GermaneError, match="was started with shards = 2, now it is 3"):
+        run(small, tmp_path, sink=tmp_path / "out", shards=3)
