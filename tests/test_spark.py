@@ -171,6 +171,26 @@ def test_twice_before_everything_is_once(session):
     assert len(spark.play(spark.Inputs(messages, profiles), 4).rejected.collect()) == 7
 
 
+@pytest.mark.parametrize(("seed", "shards"), [(6, 3)])
+def test_prepared_once(session, tmp_path, seed, shards):
+    """Profiles that are compiled once give the answers of a job that registers them."""
+    before, events = draw(seed)
+    events = [e for e in events if e["kind"] in ("message", "update")]
+    inputs = frames(session, before, events)
+    profiles = inputs["profiles"].drop("seq", "op")
+    messages, updates, contexts = (inputs[n] for n in ("messages", "updates", "contexts"))
+    ready = spark.prepare(messages, profiles, contexts, updates, shards=shards, path=tmp_path)
+    refused = embedded(before, [])[1]
+    assert sorted((None, json.loads(r["event"])["id"]) for r in ready.rejected) == sorted(refused)
+    for part in (None, updates, None):  # updates are that job's alone
+        found = sorted(map(tuple, ready.match(messages, part).collect()), key=str)
+        chosen = [e for e in events if part is not None or e["kind"] == "message"]
+        assert found == embedded(before, chosen)[0]
+        assert len(found) > 20
+    with pytest.raises(germane.GermaneError, match="when profiles were prepared it was number"):
+        ready.match(session.createDataFrame([], "seq long, id string, x string"))
+
+
 def test_integer_ids_stay_integers(session):
     messages = session.createDataFrame([(1, 10, 5)], "seq long, id long, x int")
     profiles = session.createDataFrame(

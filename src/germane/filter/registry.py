@@ -28,6 +28,8 @@ CHUNK = 4096
 """Profiles registered at a time: what they parse to is garbage soon, not a growing heap."""
 MANY_SHAPES = 128
 """From here on more at a time: what a chunk costs goes with the shapes in it."""
+MAX_TEXTS = 1024
+"""Texts whose rows are remembered: subscribers often share one, each with their own context."""
 
 
 class ProfileIds(Ids):
@@ -87,6 +89,10 @@ class Registry:
         self.tables = tables
         self._follow_strings = follow_strings
         self._templates: dict[Key, Template] = {}
+        self._compiled: dict[
+            str, tuple[Compiled, str]
+        ] = {}  # text -> rows, a context name it reads
+        self._epoch = strings.epoch  # of the labels in them
         type_of = schema.type_of
         self._names = Names(
             message=lambda name: messages.slots_of(name, type_of(name)),
@@ -164,13 +170,26 @@ class Registry:
         return profile_id, context
 
     def _compile(self, profile_id: Any, text: Any, context: Any) -> Compiled:
-        """The rows of a condition: from its template where there is one, else from scratch."""
+        """The rows of a condition: those of the same text, of its template, or from scratch."""
+        if self._epoch != self.strings.epoch or len(self._compiled) >= MAX_TEXTS:
+            self._compiled.clear()
+            self._epoch = self.strings.epoch
+        same = self._compiled.get(text) if isinstance(text, str) else None
+        if same is not None:
+            self._require_context(profile_id, context, same[1])
+            return same[0]
+        rows, reads = self._compile_anew(profile_id, text, context)
+        if self._epoch == self.strings.epoch:
+            self._compiled[text] = rows, reads
+        return rows
+
+    def _compile_anew(self, profile_id: Any, text: Any, context: Any) -> tuple[Compiled, str]:
         found = cut(text) if isinstance(text, str) else None
         template = self._templates.get(found[0]) if found is not None else None
         if template is not None:
             assert found is not None
             self._require_context(profile_id, context, template.reads_context)
-            return self._fill(template, found[1])
+            return self._fill(template, found[1]), template.reads_context
         draft = self.schema.draft(f"profile {profile_id!r}")
         condition = compile_condition(text, draft)
         reads = min(condition.context_names, default="")
@@ -185,7 +204,7 @@ class Registry:
             learnt = learn(text, found[0], rows, reads)
             if learnt is not None:
                 self._templates[shared(found[0])] = learnt
-        return rows
+        return rows, reads
 
     def check(self, text: Any, context: Any) -> None:
         """Raise what is wrong with a condition; nothing is registered, no type is fixed."""

@@ -2,6 +2,7 @@
 
     ``session``   a local Spark, with the Java it needs
     ``match``     a batch job: backtests, replays, bulk matching; ``play`` has its dead letters too
+    ``prepare``   profiles compiled once, for many batch jobs
     ``stream``    the same on Structured Streaming, exactly once, over restarts
 
 Only data moves here: every shard calls ``Filter``, and nothing else matches.
@@ -18,8 +19,12 @@ except ImportError as error:
 
 from germane.spark.batch import match, play
 from germane.spark.events import Inputs
+from germane.spark.prepared import Prepared, prepare
 from germane.spark.sessions import session
 from germane.spark.sinks import Parquet, Sql
 from germane.spark.streams import Query, stream
 
-__all__ = ["Inputs", "Parquet", "Query", "Sql", "match", "play", "session", "stream"]
+__all__ = [
+    "Inputs", "Parquet", "Prepared", "Query", "Sql", "match", "play", "prepare", "session",
+    "stream",
+]  # fmt: skip

@@ -43,13 +43,22 @@ def play(inputs: Inputs, shards: int | None = None) -> Results:
     """As ``match``, with the dead letters beside the deliveries."""
     agreed = layout(inputs)
     n_shards = check_shards(shards, inputs.session)
-    # All shards must agree on the order of what has no seq: an id may be there twice.
-    in_order = (
-        merge(inputs, agreed, n_shards)
-        .repartitionById(n_shards, SHARD)
-        .sortWithinPartitions(fn.col("seq").asc_nulls_first(), "id", "context", "condition")
+    ordered = in_order(merge(inputs, agreed, n_shards), n_shards)
+    return results(ordered.mapInArrow(_shard_function(agreed), agreed.found_in_sql()), agreed)
+
+
+def in_order(events: DataFrame, n_shards: int) -> DataFrame:
+    """Shard k's events in partition k, in the order of ``seq``.
+
+    All shards must agree on the order of what has no ``seq``: an id may be there twice.
+    """
+    return events.repartitionById(n_shards, SHARD).sortWithinPartitions(
+        fn.col("seq").asc_nulls_first(), "id", "context", "condition"
     )
-    found = in_order.mapInArrow(_shard_function(agreed), agreed.found_in_sql())
+
+
+def results(found: DataFrame, agreed: Layout) -> Results:
+    """What shards found, as callers want it."""
     return Results(deliveries(found, agreed), letters(found), found)
 
 
@@ -77,16 +86,23 @@ def _shard_function(agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What a task does with the events of its shard."""
 
     def play_all(batches: Iterator[Any]) -> Iterator[Any]:
-        shard = None
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if shard is None:
-                shard = Shard(batch.column(SHARD)[0].as_py(), agreed)
-            played = shard.play(pa.Table.from_batches([batch]))
-            for table in played.found:
-                yield from table.to_batches()
-            if played.letters:
-                yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()
+        return play_shards(batches, agreed, lambda number: Shard(number, agreed))
 
     return play_all
+
+
+def play_shards(
+    batches: Iterator[Any], agreed: Layout, shard_of: Callable[[int], Shard]
+) -> Iterator[Any]:
+    """Record batches of one shard's events in, record batches of ``FOUND`` out."""
+    shard = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if shard is None:
+            shard = shard_of(batch.column(SHARD)[0].as_py())
+        played = shard.play(pa.Table.from_batches([batch]))
+        for table in played.found:
+            yield from table.to_batches()
+        if played.letters:
+            yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()

@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +36,7 @@ STREAM_ONLY = ("checkpoint", "together", "per", "name", "trigger")
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of which a stream must be told the columns."""
 _INTERVAL = re.compile(r"\d+ (milli|micro)?(second|minute|hour|day)s?")
+_CAUSE = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Value)\w*: .+", re.MULTILINE)
 _TOPICS = ("subscribe", "subscribePattern", "assign")
 _KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
@@ -171,6 +173,18 @@ def _write_new(sink: dict[str, str], rows: DataFrame) -> None:
         _sink(sink)(rows, 0)
 
 
+def in_one_line(error: BaseException) -> str:
+    """What went wrong, without the traces of Java and Python, and without Spark's codes."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        text = str(error.java_exception.getMessage() or error.java_exception)
+    for cause in _CAUSE.findall(text):
+        text = cause  # the last one is where it began
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = lines[0] if lines else type(error).__name__
+    return re.sub(r"^\[[A-Z_.]+\] |\.? SQLSTATE: \w+", "", said)
+
+
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
@@ -183,10 +197,9 @@ def _told(file: str, section: str | None = None) -> Iterator[None]:
         yield
     except PipelineError:
         raise
-    except (GermaneError, PySparkException) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = lines[0] if lines else type(error).__name__
-        if "DATA_SOURCE" in said and "kafka" in said:
+    except (GermaneError, PySparkException, Py4JError) as error:
+        said = in_one_line(error)
+        if "kafka" in said and "data source" in said:
             said = (
                 "this Spark has no Kafka connector; under [spark.settings] say "
                 f'spark.jars.packages = "{_KAFKA_JAR}:<the version of Spark>"'

@@ -1,0 +1,188 @@
+"""``spark.prepare``: profiles compiled once, for many batch jobs.
+
+A batch job that registers its profiles anew pays for them each time. ``prepare`` registers them on
+their shards and saves each shard's filter, indexes included, as a file; ``Prepared.match`` sends
+messages to the shards. A Python worker loads a shard when it first meets it, and keeps it. With
+``updates``, the contexts change for that job alone: what was prepared stays as it was.
+"""
+
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from germane.filter import Filter
+from germane.model import InvalidValue
+from germane.spark.batch import Results, in_order, play_shards, results
+from germane.spark.events import Inputs, check_shards, layout, merge_before, merge_stream
+from germane.spark.layout import LETTER, SHARD, Layout
+from germane.spark.shards import Shard
+
+SAVED = "shard int, profiles bigint, contexts bigint, letters array<struct<seq: bigint, kind: string, reason: string, event: string>>"  # noqa: E501
+MOST_KEPT = 64
+KEPT: "OrderedDict[tuple[str, int], Shard]" = OrderedDict()
+"""Shards that this worker has loaded, the last used last."""
+
+
+class Prepared(NamedTuple):
+    """Profiles and contexts that are ready for messages."""
+
+    path: str
+    shards: int
+    agreed: Layout
+    profiles: int  # registered
+    rejected: list[dict[str, Any]]  # dead letters
+
+    def match(self, messages: DataFrame, updates: DataFrame | None = None) -> DataFrame:
+        """Who gets which message, as ``spark.match`` has it."""
+        return self.play(messages, updates).deliveries
+
+    def play(self, messages: DataFrame, updates: DataFrame | None = None) -> Results:
+        """As ``match``, with the dead letters beside the deliveries."""
+        nobody = messages.sparkSession.createDataFrame([], "id string, condition string")
+        if self.agreed.ids == "bigint":
+            nobody = nobody.withColumn("id", fn.col("id").cast("bigint"))
+        given = layout(Inputs(messages, nobody, None, updates))
+        for name, type_ in given.schema.items():
+            if self.agreed.schema.get(name) != type_:
+                known = self.agreed.schema.get(name, "not known")
+                raise InvalidValue(
+                    f"attribute {name!r} is a {type_}; when profiles were prepared it was {known}"
+                )
+        if self.agreed.ids == "bigint" and given.ids != "bigint":
+            raise InvalidValue("ids were integers when profiles were prepared; now they are not")
+        agreed = self.agreed._replace(message=given.message)
+        frame = merge_stream(Inputs(messages, nobody, None, updates), agreed, self.shards)
+        everyone = fn.sequence(fn.lit(0), fn.lit(self.shards - 1))
+        placed = fn.coalesce(fn.array_compact(fn.array(SHARD)), fn.array())
+        shards = fn.when(fn.size(placed) > 0, placed).otherwise(everyone)
+        frame = frame.withColumn(SHARD, fn.explode(shards))
+        function = _play_function(self.path, agreed, keeps=updates is None)
+        ordered = in_order(frame, self.shards)
+        return results(ordered.mapInArrow(function, agreed.found_in_sql()), agreed)
+
+
+def prepare(
+    messages: DataFrame,
+    profiles: DataFrame,
+    contexts: DataFrame | None = None,
+    updates: DataFrame | None = None,
+    shards: int | None = None,
+    path: str | Path | None = None,
+) -> Prepared:
+    """Register profiles once, for many batches of messages: ``prepare(…).match(messages)``.
+
+    Of ``messages`` and ``updates`` only the columns are looked at. ``path`` is a directory that
+    all executors see; by default a temporary one, which will do on one machine.
+    """
+    if "seq" in profiles.columns:
+        raise InvalidValue("profiles that are prepared are there before everything: drop seq")
+    inputs = Inputs(messages, profiles, contexts, updates)
+    agreed = layout(inputs)
+    n_shards = check_shards(shards, inputs.session)
+    place = f"{path or tempfile.mkdtemp(prefix='germane-')}/{uuid4().hex}"
+    before = merge_before(inputs, agreed, n_shards)
+    assert before is not None
+    told = in_order(before, n_shards).mapInArrow(_save_function(place, agreed), SAVED).collect()
+    letters = [letter.asDict() for row in told for letter in row.letters]
+    return Prepared(place, n_shards, agreed, sum(row.profiles for row in told), letters)
+
+
+def _save_function(path: str, agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def save(batches: Iterator[Any]) -> Iterator[Any]:
+        shard = None
+        letters: list[dict[str, Any]] = []
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if shard is None:
+                shard = Shard(batch.column(SHARD)[0].as_py(), agreed)
+            letters += shard.play(pa.Table.from_batches([batch])).letters
+        if shard is None:
+            return
+        files, place = _file(path, shard.number)
+        files.create_dir(path if "://" not in path else place.rsplit("/", 1)[0], recursive=True)
+        with tempfile.TemporaryDirectory() as folder:
+            local = Path(folder) / "shard"
+            shard.filter.save(local)
+            with files.open_output_stream(f"{place}.part") as out:
+                out.write(local.read_bytes())
+        files.move(f"{place}.part", place)
+        told = [{name: letter[name] for name in LETTER} for letter in letters]
+        stats = shard.filter.stats()
+        yield pa.RecordBatch.from_pylist(
+            [
+                {
+                    "shard": shard.number,
+                    "profiles": len(shard.filter),
+                    "contexts": stats["contexts"],
+                    "letters": told,
+                }
+            ],
+            schema=_SAVED,
+        )
+
+    return save
+
+
+_LETTER = pa.struct(
+    [("seq", pa.int64()), ("kind", pa.string()), ("reason", pa.string()), ("event", pa.string())]
+)
+_SAVED = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("profiles", pa.int64()),
+        ("contexts", pa.int64()),
+        ("letters", pa.list_(_LETTER)),
+    ]
+)
+
+
+def _play_function(
+    path: str, agreed: Layout, keeps: bool
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def play(batches: Iterator[Any]) -> Iterator[Any]:
+        held: list[Shard] = []
+
+        def shard_of(number: int) -> Shard:
+            shard = KEPT.pop((path, number), None) or _load(path, number, agreed)
+            shard.filter.rewind()
+            held.append(shard)
+            return shard
+
+        yield from play_shards(batches, agreed, shard_of)
+        for shard in held if keeps else ():
+            KEPT[path, shard.number] = shard
+            while len(KEPT) > MOST_KEPT:
+                KEPT.popitem(last=False)
+
+    return play
+
+
+def _load(path: str, number: int, agreed: Layout) -> Shard:
+    """A shard as it was prepared; without profiles, if none were placed there."""
+    shard = Shard(number, agreed)
+    files, place = _file(path, number)
+    if files.get_file_info(place).type == pafs.FileType.NotFound:
+        return shard
+    with tempfile.TemporaryDirectory() as folder:
+        local = Path(folder) / "shard"
+        with files.open_input_stream(place) as stream:
+            local.write_bytes(stream.read())
+        shard.filter = Filter.load(local)
+    return shard
+
+
+def _file(path: str, number: int) -> tuple[Any, str]:
+    """The file system of a path, and the file of a shard in it."""
+    files, folder = (
+        pafs.FileSystem.from_uri(path) if "://" in path else (pafs.LocalFileSystem(), path)
+    )
+    return files, f"{folder}/{number}.shard"
