@@ -78,6 +78,43 @@ def test_restarts(session, tmp_path, seed, shards, together):
     assert {row.shard for row in query.metrics().collect()} == set(range(shards))
 
 
+def test_resharded(session, tmp_path):
+    """Half of the events on two shards, the state dealt out to three, the rest there."""
+    before, events = draw(3)
+    expected, refused = embedded(before, events)
+    folder = Folder(session, tmp_path)
+    nothing = {"contexts": [], "profiles": []}
+    contexts = frames(session, before, [])["contexts"]
+    places = (tmp_path / "two", tmp_path / "three")
+    half = len(events) // 2
+    told = []
+    for place, part in zip(
+        places, (subscribed(before) + events[:half], events[half:]), strict=True
+    ):
+        folder.add(nothing, part)
+        if place is places[1]:
+            dealt = spark.reshard(session, *places, shards=3)
+            assert dealt.resumed_at == events[half - 1]["seq"]
+            assert dealt.shards == 3
+        query = spark.stream(
+            **folder.inputs(),
+            contexts=contexts,
+            checkpoint=place,
+            sink=tmp_path / "out",
+            shards=2 if place is places[0] else None,
+            trigger=NOW,
+        )
+        query.awaitTermination()
+        told += query.dead_letters().collect()
+    columns = ("seq", "message", "profile", "context")
+    found = session.read.parquet(str(tmp_path / "out")).select(*columns).collect()
+    assert sorted(map(tuple, found), key=str) == expected
+    names = [(None if r.seq < 0 else r.seq, json.loads(r.event)["id"]) for r in told]
+    assert sorted(names, key=str) == refused
+    with pytest.raises(germane.GermaneError, match="is no checkpoint"):
+        spark.reshard(session, tmp_path / "nowhere", tmp_path / "else", shards=3)
+
+
 @pytest.fixture
 def small(session, tmp_path):
     """Two profiles, a context that moves, three messages."""
@@ -164,5 +201,7 @@ def test_what_is_wrong_is_said_at_once(session, tmp_path, small):
 
 def test_a_checkpoint_remembers(session, tmp_path, small):
     run(small, tmp_path, sink=tmp_path / "out", shards=2)
-    with pytest.raises(germane.GermaneError, match="was started with shards = 2, now it is 3"):
+    with pytest.raises(
+        germane.GermaneError, match="was started with shards = 2, now it is 3; see germane reshard"
+    ):
         run(small, tmp_path, sink=tmp_path / "out", shards=3)

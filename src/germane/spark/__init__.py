@@ -20,11 +20,12 @@ except ImportError as error:
 from germane.spark.batch import match, play
 from germane.spark.events import Inputs
 from germane.spark.prepared import Prepared, prepare
+from germane.spark.resharding import reshard
 from germane.spark.sessions import session
 from germane.spark.sinks import Parquet, Sql
 from germane.spark.streams import Query, stream
 
 __all__ = [
-    "Inputs", "Parquet", "Prepared", "Query", "Sql", "match", "play", "prepare", "session",
-    "stream",
+    "Inputs", "Parquet", "Prepared", "Query", "Sql", "match", "play", "prepare", "reshard",
+    "session", "stream",
 ]  # fmt: skip

@@ -124,6 +124,28 @@ def merge_before(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame | N
     return _union(parts, agreed) if parts else None
 
 
+def merge_resumed(events: DataFrame, agreed: Layout, n_shards: int, tell_all: bool) -> DataFrame:
+    """Another stream's state, as events from before everything, dealt out anew.
+
+    ``tell_all``: profiles may come and go, so that all shards must know who is there.
+    """
+    is_profile = fn.col("kind") == SUBSCRIBE
+    key = fn.when(is_profile & fn.col("context").isNotNull(), fn.col("context"))
+    owned = ~is_profile | fn.col("context").isNotNull()
+    home = _place(fn.coalesce(key, fn.col("id")), owned, n_shards)
+    shard = fn.when(is_profile, fn.lit(None)).otherwise(fn.col(HOME)) if tell_all else fn.col(HOME)
+    return _union([events.withColumn(HOME, home).withColumn(SHARD, shard)], agreed)
+
+
+def event_columns(agreed: Layout) -> dict[str, str]:
+    """The columns of events, and their SQL types."""
+    return {
+        SHARD: "int", HOME: "int", "seq": "bigint", "kind": "string", "id": agreed.ids,
+        "context": agreed.ids, "condition": "string", "removed": "array<string>",
+        **{name: _SPARK_TYPES[type_] for name, type_ in agreed.schema.items()},
+    }  # fmt: skip
+
+
 def quoted(name: str) -> Column:
     """A column of any name."""
     return fn.col(f"`{name.replace('`', '``')}`")
@@ -177,11 +199,7 @@ def _attribute_type(input_: str, field: types.StructField) -> str:
 
 def _union(parts: list[DataFrame], agreed: Layout) -> DataFrame:
     """Events of all parts, null where a part does not have a column."""
-    kinds = {
-        SHARD: "int", HOME: "int", "seq": "bigint", "kind": "string", "id": agreed.ids,
-        "context": agreed.ids, "condition": "string", "removed": "array<string>",
-    }  # fmt: skip
-    kinds |= {name: _SPARK_TYPES[type_] for name, type_ in agreed.schema.items()}
+    kinds = event_columns(agreed)
     frame: DataFrame | None = None
     for part in parts:
         chosen = part.select(

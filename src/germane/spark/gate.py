@@ -32,8 +32,9 @@ class Due(NamedTuple):
 class Gate:
     """How far a shard is in the sequence."""
 
-    def __init__(self, inputs: list[str], together: bool) -> None:
+    def __init__(self, inputs: list[str], together: bool, resumed_at: int | None = None) -> None:
         self.inputs = inputs
+        self.resumed_at = resumed_at  # what is not later was taken by another stream
         self.together = together or len(inputs) == 1
         self.reached: dict[str, int] = {}
         self.ceiling: int | None = None  # the highest seq of all that came in earlier batches
@@ -75,6 +76,8 @@ class Gate:
 
     def _in_order(self, events: pa.Table) -> pa.Table:
         """With what was held, in the order of ``seq``, each once."""
+        if self.resumed_at is not None:
+            events = events.filter(pc.greater(events.column("seq"), self.resumed_at))
         if self.held is not None:
             events = pa.concat_tables([self.held, events.cast(self.held.schema)])
         seqs = events.column("seq").to_numpy()

@@ -29,6 +29,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
+from germane.model import GermaneError
 from germane.spark.gate import Gate
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
 from germane.spark.packing import decode, encode, marks_of
@@ -87,13 +88,20 @@ class Replica(StatefulProcessor):
     """What Spark calls with the events of a shard."""
 
     def __init__(
-        self, name: str, agreed: Layout, keys: list[int], inputs: list[str], together: bool
+        self,
+        name: str,
+        agreed: Layout,
+        keys: list[int],
+        inputs: list[str],
+        together: bool,
+        resumed_at: int | None = None,
     ) -> None:
         self._name = name
         self._agreed = agreed
         self._keys = keys
         self._inputs = inputs
         self._together = together
+        self._resumed_at = resumed_at
 
     def init(self, handle: Any) -> None:
         """Ask for the state."""
@@ -142,7 +150,7 @@ class Replica(StatefulProcessor):
         head = self._read_head()
         copy, how = self._copy_of(key, head)
         copy.shard.filter.rewind()  # a failed attempt may have gone ahead; the gate knows better
-        gate = Gate(self._inputs, self._together)
+        gate = Gate(self._inputs, self._together, self._resumed_at)
         if head.gate:
             seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)
             gate.restore(
@@ -226,15 +234,17 @@ class Replica(StatefulProcessor):
             if missed is not None:
                 return self._replay(copy, missed, head), "caught up"
         number = self._keys.index(key[0])
-        copy = Copy(Shard(number, self._agreed), [], 0, "")
         if not head.version:
-            return copy, "new"
+            return rebuilt(number, self._agreed, None, iter(())), "new"
+        snapshot = None
         if head.snapshot:
             parts = [bytes(self._parts.getValue((part,))[0]) for part in range(head.parts)]
-            _restore(copy, decode(b"".join(parts)))
+            snapshot = decode(b"".join(parts))
         missed = self._deltas_after(head.snapshot, None, head)
-        assert missed is not None, "the state store has lost a delta"
-        return self._replay(copy, missed, head), "rebuilt"
+        if missed is None:
+            raise GermaneError(f"the state store has lost a delta of shard {number}")
+        copy = rebuilt(number, self._agreed, snapshot, map(decode, missed))
+        return copy._replace(version=head.version, word=head.word), "rebuilt"
 
     def _deltas_after(self, version: int, word: str | None, head: Head) -> list[bytes] | None:
         """The deltas after a version, if they follow on it."""
@@ -250,9 +260,7 @@ class Replica(StatefulProcessor):
 
     def _replay(self, copy: Copy, deltas: list[bytes], head: Head) -> Copy:
         for delta in deltas:
-            changes = decode(delta)
-            copy.shard.replay(changes)
-            _enter(copy.ledger, changes)
+            _replay(copy, decode(delta))
         return copy._replace(version=head.version, word=head.word)
 
     def _keep(self, key: Any, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Head, int]:
@@ -281,7 +289,7 @@ class Replica(StatefulProcessor):
 
     def _compact(self, copy: Copy, head: Head) -> Head:
         """Write a snapshot; deltas that nobody needs go."""
-        data = encode(_snapshot(copy, self._agreed), compressed=True)
+        data = encode(snapshot_of(copy, self._agreed), compressed=True)
         n_parts = -(-len(data) // PART_BYTES)
         for part in range(n_parts):
             piece = data[part * PART_BYTES : (part + 1) * PART_BYTES]
@@ -299,6 +307,23 @@ class Replica(StatefulProcessor):
 # snapshots -------------------------------------------------------------------------------------
 
 
+def rebuilt(
+    number: int, agreed: Layout, snapshot: pa.Table | None, deltas: Iterator[pa.Table]
+) -> Copy:
+    """A shard out of what the state store has of it."""
+    copy = Copy(Shard(number, agreed), [], 0, "")
+    if snapshot is not None:
+        _replay(copy, snapshot)
+    for changes in deltas:
+        _replay(copy, changes)
+    return copy
+
+
+def _replay(copy: Copy, changes: pa.Table) -> None:
+    copy.shard.replay(changes)
+    _enter(copy.ledger, changes)
+
+
 def _enter(ledger: list[pa.Table], changes: pa.Table) -> None:
     """Remember accepted events of profiles."""
     chosen = changes.filter(pc.is_in(changes.column("kind"), pa.array([SUBSCRIBE, UNSUBSCRIBE])))
@@ -306,7 +331,7 @@ def _enter(ledger: list[pa.Table], changes: pa.Table) -> None:
         ledger.append(chosen.select(["kind", "id", "context", "condition", HOME]))
 
 
-def _snapshot(copy: Copy, agreed: Layout) -> pa.Table:
+def snapshot_of(copy: Copy, agreed: Layout) -> pa.Table:
     """A shard's state as events from before everything: profiles, ids elsewhere, values."""
     profiles = _live(copy.ledger)
     copy.ledger[:] = [] if profiles is None else [profiles]
@@ -349,11 +374,6 @@ def _as_events(part: pa.Table, agreed: Layout) -> pa.Table:
         for name, kind in kinds.items()
     ]
     return pa.table(columns, names=list(kinds))
-
-
-def _restore(copy: Copy, snapshot: pa.Table) -> None:
-    copy.shard.replay(snapshot)
-    _enter(copy.ledger, snapshot)
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:

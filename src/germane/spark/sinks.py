@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from germane.model import GermaneError, InvalidValue
+from germane.spark.checkpoints import Files
 
 Write = Callable[[DataFrame, int], None]
 SHOWN = 20
@@ -21,17 +22,21 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Parquet:
-    """A Parquet table, a directory ``batch=n`` for each micro-batch that delivered something."""
+    """A Parquet table, a directory for each micro-batch that delivered something.
+
+    Several streams may write to one table: ``stream`` tells their micro-batches apart.
+    """
 
     path: str
+    stream: str = "0"
 
     def __call__(self, deliveries: DataFrame, batch: int) -> None:
         """Write a micro-batch, unless it is there."""
-        place = f"{self.path}/batch={batch}"
-        files = _files(deliveries, self.path)
+        place = f"{self.path}/stream={self.stream}/batch={batch}"
+        files = Files(deliveries.sparkSession, self.path)
         if files.exists(place):
             return
-        beside = f"{self.path}/_writing/batch={batch}"
+        beside = f"{self.path}/_writing/{self.stream}/{batch}"
         deliveries.write.mode("overwrite").parquet(beside)
         files.rename(beside, place)
 
@@ -99,27 +104,6 @@ def as_sink(sink: Any) -> Write:
 
 
 _DATABASES = {"sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql"}
-
-
-class _Files:
-    """Hadoop's file system behind a path: local disks, HDFS, object stores."""
-
-    def __init__(self, frame: DataFrame, path: str) -> None:
-        jvm: Any = frame.sparkSession.sparkContext._jvm
-        configuration = frame.sparkSession.sparkContext._jsc.hadoopConfiguration()
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self._system = self._path(path).getFileSystem(configuration)
-
-    def exists(self, path: str) -> bool:
-        return bool(self._system.exists(self._path(path)))
-
-    def rename(self, old: str, new: str) -> None:
-        if not self._system.rename(self._path(old), self._path(new)):
-            raise GermaneError(f"{old!r} could not be renamed to {new!r}")
-
-
-def _files(frame: DataFrame, path: str) -> _Files:
-    return _Files(frame, path)
 
 
 def _sql_table(url: str, name: str, kinds: dict[str, str]) -> tuple[Any, Any]:

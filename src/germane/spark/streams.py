@@ -5,26 +5,33 @@ Inputs are merged and packed (``events``, ``packing``), played on shards whose s
 checkpoint: Spark's own files, and ``germane/pipeline.json``, which says what was agreed on.
 """
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from germane.model import GermaneError, InvalidValue
+from germane.model import InvalidValue
 from germane.spark.batch import deliveries as one_a_row
-from germane.spark.events import Inputs, check_shards, layout, merge_before, merge_stream
+from germane.spark.checkpoints import Pipeline, agree, start_of
+from germane.spark.events import (
+    Inputs,
+    check_shards,
+    layout,
+    merge_before,
+    merge_resumed,
+    merge_stream,
+)
 from germane.spark.layout import LETTER, Layout
 from germane.spark.packing import PACKED, packer, spread, unpacker
 from germane.spark.replicas import COUNTS, RESULT, Replica
 from germane.spark.sinks import Parquet, Write, as_sink
 
-FORMAT = 1
 KEPT = 1000
 """Micro-batches whose metrics are kept."""
 PER = ("delivery", "message", "profile")
@@ -88,7 +95,9 @@ def stream(
     write = as_sink(sink)
     session = inputs.session
     place = str(checkpoint)
-    n_shards = _agree(session, place, check_shards(shards, session), shards is None, agreed)
+    now = Pipeline(check_shards(shards, session), agreed, uuid4().hex[:12])
+    pipeline = agree(session, place, now, any_shards=shards is None)
+    n_shards = pipeline.shards
     keys = spread(n_shards)
     names = ["messages"]
     names += ["updates"] if updates is not None else []
@@ -98,11 +107,15 @@ def stream(
     if waits:  # so that a micro-batch without events follows one that left some waiting
         at = packed.withColumn("at", fn.current_timestamp()).withWatermark("at", "0 seconds")
         packed = at.select("shard", "events")  # without "at", no clock can make Spark drop a row
-    before = merge_before(inputs, agreed, n_shards)
+    if pipeline.resumed_at is None:
+        before = merge_before(inputs, agreed, n_shards)
+    else:
+        start = session.read.parquet(start_of(place))
+        before = merge_resumed(start, agreed, n_shards, tell_all=profiles.isStreaming)
     if before is not None:
         before = before.mapInArrow(packer(agreed, keys), PACKED)
     results = packed.groupBy("shard").transformWithState(
-        Replica(place, agreed, keys, names, together),
+        Replica(place, agreed, keys, names, together, pipeline.resumed_at),
         RESULT,
         "Append",
         "EventTime" if waits else "None",
@@ -110,7 +123,9 @@ def stream(
     )
     results = results.observe("germane", *[fn.sum(count).alias(count) for count in COUNTS])
     rejected = str(dead_letters or f"{place}/germane/dead_letters")
-    out = _Output(write, Parquet(rejected), per, agreed)
+    if isinstance(write, Parquet):
+        write = replace(write, stream=pipeline.stream)
+    out = _Output(write, Parquet(rejected, pipeline.stream), per, agreed)
     writer = results.writeStream.foreachBatch(out.write).option("checkpointLocation", place)
     if trigger:
         writer = writer.trigger(**trigger)
@@ -222,32 +237,3 @@ def _settings(session: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
                 session.conf.unset(name)
             else:
                 session.conf.set(name, old)
-
-
-def _agree(session: SparkSession, place: str, shards: int, by_default: bool, agreed: Layout) -> int:
-    """Write down what a checkpoint was started with, or check that it is still so."""
-    jvm: Any = session.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(f"{place}/germane/pipeline.json")
-    files = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
-    now = {"format": FORMAT, "shards": shards, **agreed._asdict()}
-    if not files.exists(path):
-        stream = files.create(path, False)
-        stream.write(json.dumps(now, indent=1).encode())
-        stream.close()
-        return shards
-    reader = files.open(path)
-    try:
-        then = json.loads(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(reader)))
-    finally:
-        reader.close()
-    if then.get("format") != FORMAT:
-        raise GermaneError(f"the checkpoint {place!r} is of another version of germane")
-    if by_default:
-        now["shards"] = then["shards"]
-    for what, value in now.items():
-        if then[what] != value:
-            raise InvalidValue(
-                f"the checkpoint {place!r} was started with {what} = {then[what]!r}, "
-                f"now it is {value!r}"
-            )
-    return int(then["shards"])
