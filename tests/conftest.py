@@ -49,4 +49,15 @@ def session():
     """One Spark for all tests that need it; they are in the group "spark", so in one process."""
     from germane import spark
 
-    return spark.session(master="local[2,4]", settings={"spark.default.parallelism": 2})
+    quick = "-Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # to start, not to run for hours
+    return spark.session(
+        master="local[2,4]",
+        settings={
+            "spark.default.parallelism": 2,
+            "spark.driver.extraJavaOptions": quick,
+            "spark.sql.streaming.checkpointFileManagerClass": (
+                "org.apache.spark.sql.execution.streaming.checkpointing."
+                "FileSystemBasedCheckpointFileManager"
+            ),
+        },
+    )

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    pytest.param(page, marks=pytest.mark.xdist_group("spark")) if page.name == "spark.md" else page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+]
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"#\s*->\s*(.+)$")
 

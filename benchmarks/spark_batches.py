@@ -1,0 +1,261 @@
+"""Batch jobs on Spark: `germane.spark` against what a user of Spark SQL would write.
+
+    python -m benchmarks.spark_batches --profiles 500000
+
+RQ, local Spark with two cores, a batch of messages at a time, each job's rows written to Spark's
+`noop` sink. Everybody has its profiles ready: germane has prepared them, SQL has them cached, and
+exploded into bins of the best attribute where it joins by bins (the numbers of bins are tried, the
+best counts). The nested-loop join, one job of which takes minutes, runs on fewer messages. Then, at
+larger batches, germane on Spark against the embedded filter on the same two cores: two processes
+with half of the profiles each. Deliveries are counted and compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.table import Table
+
+import germane
+from germane import spark
+
+from . import record
+from .peers import bound_columns
+from .rounds import Bar, console, ratio, show_bars
+from .workloads import ATTRIBUTES, DOMAIN, N_ATTRIBUTES, rq
+
+GERMANE, BINS, LOOPS = "germane.spark", "Spark SQL, bins", "Spark SQL, nested loops"
+PIPELINE, EMBEDDED, ROWS = "germane.spark", "embedded, Arrow lists of ids", "embedded, rows"
+EACH, SHUFFLE = "germane.spark, one row a delivery", "Spark alone: fan out, shuffle, sort"
+WANTED = {BINS: 20.0, LOOPS: 200.0}
+OVERHEAD = 0.6
+
+
+def messages_frame(session: Any, messages: np.ndarray) -> Any:
+    """Messages as germane takes them, cached."""
+    table = pa.table(
+        {"seq": np.arange(len(messages)), "id": np.arange(len(messages))}
+        | {name: messages[:, a] for a, name in enumerate(ATTRIBUTES)}
+    )
+    frame = session.createDataFrame(table).repartition(2).cache()
+    frame.count()
+    return frame
+
+
+def noop(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+class Sql:
+    """Profiles as columns of bounds, and the two joins."""
+
+    def __init__(self, session: Any, work: Any, n_bins: int) -> None:
+        from pyspark.sql import functions as fn
+
+        self.session, self.work, self.n_bins = session, work, n_bins
+        order = work.order
+        columns = {name: pa.array(c) for name, c in bound_columns(work, order).items()}
+        profiles = session.createDataFrame(pa.table(columns)).repartition(2)
+        if n_bins:
+            width = DOMAIN / n_bins
+            first, last = (fn.floor(fn.col(c) / width).cast("int") for c in ("l0", "h0"))
+            profiles = profiles.withColumn("bin", fn.explode(fn.sequence(first, last)))
+            profiles = profiles.repartition(2, "bin").sortWithinPartitions("bin")
+        self.profiles = profiles.cache()
+        self.profiles.count()
+
+    def join(self, messages: Any) -> Any:
+        from pyspark.sql import functions as fn
+
+        named = [fn.col(ATTRIBUTES[a]).alias(f"v{i}") for i, a in enumerate(self.work.order)]
+        asked = messages.select(fn.col("seq").alias("message"), *named)
+        inside = fn.lit(True)
+        for a in range(N_ATTRIBUTES):
+            inside &= fn.col(f"v{a}").between(fn.col(f"l{a}"), fn.col(f"h{a}"))
+        if self.n_bins:
+            width = DOMAIN / self.n_bins
+            asked = asked.withColumn("mbin", fn.floor(fn.col("v0") / width).cast("int"))
+            inside &= fn.col("bin") == fn.col("mbin")
+        return self.profiles.join(fn.broadcast(asked), inside).select("message", "row")
+
+    def close(self) -> None:
+        self.profiles.unpersist()
+
+
+def timed(job: Callable[[], Any], n_messages: int) -> float:
+    """Messages a second."""
+    start = time.perf_counter()
+    job()
+    return n_messages / (time.perf_counter() - start)
+
+
+def in_turns(jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int) -> dict[str, list[float]]:
+    """Messages a second of each job in each round."""
+    rates: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, (job, n_messages) in jobs.items():
+            rates[name].append(timed(job, n_messages))
+    return rates
+
+
+def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
+    """Batches of some thousand messages, in turns."""
+    drawn = work.messages(chosen.batch, chosen.seed + 1)
+    messages = messages_frame(session, drawn)
+    few = messages_frame(session, drawn[: chosen.loop_messages])
+    counts: dict[str, int] = {GERMANE: ready.match(messages).count()}
+    tried = {}
+    for n_bins in chosen.bins:
+        sql = Sql(session, work, n_bins)
+        counts[f"{BINS}, {n_bins}"] = sql.join(messages).count()
+        tried[n_bins] = timed(lambda sql=sql: noop(sql.join(messages)), chosen.batch)
+        console.print(f"  {n_bins} bins: {tried[n_bins]:,.0f} messages/s")
+        sql.close()
+    bins, loops = Sql(session, work, max(tried, key=tried.__getitem__)), Sql(session, work, 0)
+    counts[LOOPS] = loops.join(few).count()
+    jobs = {
+        GERMANE: (lambda: noop(ready.match(messages)), chosen.batch),
+        BINS: (lambda: noop(bins.join(messages)), chosen.batch),
+        LOOPS: (lambda: noop(loops.join(few)), chosen.loop_messages),
+    }
+    for _ in range(3):  # workers load their shards
+        noop(ready.match(messages))
+    rates = in_turns(jobs, chosen.rounds)
+    bins.close()
+    loops.close()
+    agree = counts[LOOPS] == ready.match(few).count()
+    agree = agree and len({c for name, c in counts.items() if name != LOOPS}) == 1
+    return {"rates": rates, "bins": tried, "counts": counts, "answers_agree": agree}
+
+
+# embedded on two cores -------------------------------------------------------------------------
+
+
+def _embedded(part: int, chosen: Any, gate: Any, out: Any) -> None:
+    """Half of the profiles in a process of its own; both match the same messages at once."""
+    work = rq(chosen.profiles, chosen.seed)
+    f = germane.Filter(schema=dict.fromkeys(ATTRIBUTES, "number"))
+    ids = np.arange(chosen.profiles)[part::2]
+    conditions = work.conditions()[part::2]
+    f.subscribe_many(ids, conditions)
+    drawn = work.messages(chosen.large_batch, chosen.seed + 2)
+    table = pa.table(
+        {"seq": np.arange(len(drawn)), "kind": ["message"] * len(drawn),
+         "id": np.arange(len(drawn))}
+        | {name: drawn[:, a] for a, name in enumerate(ATTRIBUTES)}
+    )  # fmt: skip
+    for lists in (False, False, True, True):
+        f.rewind()
+        found = f.process(table)
+        if lists:
+            found.to_lists()
+    for lists in (True, False):
+        for _ in range(chosen.large_rounds):
+            gate.wait()
+            f.rewind()
+            start = time.perf_counter()
+            found = f.process(table)
+            if lists:
+                found.to_lists()
+            out.put((part, lists, time.perf_counter() - start, len(found)))
+
+
+def embedded(chosen: Any) -> dict[str, Any]:
+    context = multiprocessing.get_context("spawn")
+    gate, out = context.Barrier(2), context.Queue()
+    workers = [context.Process(target=_embedded, args=(p, chosen, gate, out)) for p in range(2)]
+    for worker in workers:
+        worker.start()
+    told = [out.get() for _ in range(2 * 2 * chosen.large_rounds)]
+    for worker in workers:
+        worker.join()
+    rates = {}
+    for lists, name in ((True, EMBEDDED), (False, ROWS)):
+        per = [[t for p, kind, t, _ in told if p == part and kind == lists] for part in range(2)]
+        rates[name] = [chosen.large_batch / max(pair) for pair in zip(*per, strict=True)]
+    total = sum({p: n for p, _, _, n in told}.values())
+    return {"rates": rates, "deliveries": total}
+
+
+def overhead(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
+    console.print(f"embedded, two processes, {chosen.large_batch:,} messages a batch")
+    alone = embedded(chosen)
+    messages = messages_frame(session, work.messages(chosen.large_batch, chosen.seed + 2))
+    n = ready.play(messages).found.selectExpr("sum(size(profiles))").first()[0]
+    only = messages.selectExpr("*", "explode(sequence(0, 1)) _k").repartitionById(2, "_k")
+    jobs = {
+        PIPELINE: lambda: noop(ready.play(messages).found),
+        EACH: lambda: noop(ready.match(messages)),
+        SHUFFLE: lambda: noop(only.sortWithinPartitions("seq")),
+    }
+    for job in jobs.values():
+        job()
+    timed_jobs = {name: (job, chosen.large_batch) for name, job in jobs.items()}
+    rates = {**alone["rates"], **in_turns(timed_jobs, chosen.large_rounds)}
+    return {"rates": rates, "answers_agree": n == alone["deliveries"]}
+
+
+def show(title: str, rates: dict[str, list[float]]) -> None:
+    table = Table("what", "messages/s", "times the first", title=title)
+    first = next(iter(rates))
+    for name, found in rates.items():
+        times = float(np.median(found) / np.median(rates[first]))
+        table.add_row(name, f"{np.median(found):,.0f}", f"{times:.3f}")
+    console.print(table)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print, record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--profiles", type=int, default=500_000)
+    parser.add_argument("--batch", type=int, default=5_000)
+    parser.add_argument("--loop-messages", type=int, default=500)
+    parser.add_argument("--large-batch", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--large-rounds", type=int, default=5)
+    parser.add_argument("--bins", type=int, nargs="*", default=[100, 400, 1600])
+    parser.add_argument("--driver-memory", default="8g")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+
+    session = spark.session(
+        master="local[2,4]", settings={"spark.driver.memory": chosen.driver_memory}
+    )
+    work = rq(chosen.profiles, chosen.seed)
+    profiles = session.createDataFrame(
+        pa.table({"id": np.arange(chosen.profiles), "condition": work.conditions()})
+    ).repartition(2)
+    one = messages_frame(session, work.messages(1, chosen.seed))
+    start = time.perf_counter()
+    ready = spark.prepare(one, profiles, shards=2)
+    prepared_s = time.perf_counter() - start
+    console.print(f"prepared {ready.profiles:,} profiles in {prepared_s:.1f} s")
+    sql = against_sql(session, work, ready, chosen)
+    show(f"RQ, batches of {chosen.batch:,}", sql["rates"])
+    large = overhead(session, work, ready, chosen)
+    show(f"RQ, batches of {chosen.large_batch:,}, two cores", large["rates"])
+    session.stop()
+    bars = [
+        Bar(f"{GERMANE} / {name}", ratio(sql["rates"][GERMANE], rates), wanted)
+        for name, wanted in WANTED.items()
+        for rates in [sql["rates"][name]]
+    ]
+    share = ratio(large["rates"][PIPELINE], large["rates"][EMBEDDED])
+    bars.append(Bar(f"{PIPELINE} / {EMBEDDED}", share, OVERHEAD))
+    show_bars(bars)
+    observed = {"prepared_s": prepared_s, "sql": sql, "large": large,
+                "bars": [bar.as_dict() for bar in bars]}  # fmt: skip
+    path = record.write("spark_batches", vars(chosen), observed)
+    console.print(f"record: {os.path.relpath(path)}")
+    return 0 if sql["answers_agree"] and large["answers_agree"] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
