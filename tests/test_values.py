@@ -360,3 +360,39 @@ def test_closed_schema():
     assert f.match({"price": 1, "ok": False, "at": "2026-01-02T00:00:00Z"}) == []
     with pytest.raises(germane.UnknownAttribute, match=r"'prize'.*did you mean 'price'"):
         f.match({"prize": 1})
+
+
+def test_contexts_as_a_table():
+    """What was set last, in the types of the attributes; null where nothing is."""
+    f = germane.Filter()
+    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    f.update("ann", {"n": 1.5, "s": "x", "b": True, "t": noon, "place": (48.0, 11.5)})
+    f.update("bob", {"n": 2.0, "s": "y"})
+    f.update("bob", {"n": None, "s": "z"})
+    first, second = f.contexts().to_pylist()
+    assert first == {"id": "ann", "n": 1.5, "s": "x", "b": True, "t": noon, "place": [48.0, 11.5]}
+    assert second == {"id": "bob", "n": None, "s": "z", "b": None, "t": None, "place": None}
+
+
+def test_check_says_what_subscribing_would():
+    f = germane.Filter(schema={"x": "number"})
+    f.check("x > context.x", context="c")
+    for condition, context in (("x >", None), ("x > context.x", None), ("y > 1", None), (7, None)):
+        with pytest.raises(germane.GermaneError) as checked:
+            f.check(condition, context)
+        with pytest.raises(type(checked.value)):
+            f.subscribe("p", condition, context)
+    assert len(f) == 0
+
+
+def test_the_same_text_for_many_contexts():
+    """Compiled once, each with its own context, also after strings were numbered anew."""
+    f = germane.Filter()
+    text = "s = 'b' AND x > context.x"
+    f.subscribe_many(range(5), [text] * 5, list("abcde"))
+    for k, name in enumerate("abcde"):
+        f.update(name, {"x": float(k)})
+    for k in range(3000):
+        f.subscribe(f"other{k}", f"s = '{k % 7}{k}'")
+    f.subscribe_many(range(5, 10), [text] * 5, list("abcde"))
+    assert f.match({"s": "b", "x": 2.5}) == [0, 1, 2, 5, 6, 7]

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from germane.model import GermaneError, InvalidValue
 from germane.spark.layout import Layout
+from germane.spark.sessions import require_classic
 
 FORMAT = 1
 
@@ -28,6 +29,7 @@ class Files:
     """Hadoop's file system behind a path: local disks, HDFS, object stores."""
 
     def __init__(self, session: SparkSession, path: str) -> None:
+        require_classic(session, "what germane keeps in files")
         jvm: Any = session.sparkContext._jvm
         context: Any = session.sparkContext._jsc
         self._jvm = jvm

@@ -14,6 +14,7 @@ from pyspark.sql import functions as fn
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import InvalidValue, Schema
 from germane.spark.layout import FIELDS, HOME, SHARD, VALUES, Layout
+from germane.spark.sessions import is_remote
 
 MOST_SHARDS = 100_000
 _INTEGERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
@@ -82,6 +83,8 @@ def layout(inputs: Inputs) -> Layout:
 def check_shards(shards: int | None, session: SparkSession) -> int:
     """A number of shards; by default, as many as tasks run at once."""
     if shards is None:
+        if is_remote(session):
+            raise InvalidValue("Spark Connect does not tell how many tasks run: give shards=…")
         return session.sparkContext.defaultParallelism
     if isinstance(shards, int) and not isinstance(shards, bool) and 1 <= shards <= MOST_SHARDS:
         return shards

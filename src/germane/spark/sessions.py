@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from germane.model import GermaneError
 from germane.spark.java import ensure_java
 
 SETTINGS = {
@@ -15,9 +16,9 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # it would merge the partitions of shards
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.driver.extraJavaOptions": "-Xss4m",  # a stop inside foreachBatch needs the depth
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
 }
+LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""Nobody else needs to reach the driver if everything runs in it."""
 
 
 def session(
@@ -35,10 +36,28 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Plain local[n] gives a task one attempt only: a lost worker would fail the job.
     cores = os.cpu_count() or 1
-    builder = SparkSession.builder.master(master or f"local[{cores},4]").appName(app)
-    shuffles = {"spark.sql.shuffle.partitions": 2 * cores}  # Spark's 200 are for clusters
-    for name, value in {**SETTINGS, **shuffles, **(settings or {})}.items():
+    place = master or f"local[{cores},4]"
+    builder = SparkSession.builder.master(place).appName(app)
+    defaults: dict[str, Any] = dict(SETTINGS)
+    if place.startswith("local[") or place == "local":
+        defaults |= LOCAL | {"spark.sql.shuffle.partitions": 2 * cores}  # 200 are for clusters
+    for name, value in {**defaults, **(settings or {})}.items():
         builder = builder.config(name, str(value))
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
+
+
+def require_classic(session: Any, what: str) -> None:
+    """Refuse Spark Connect where the driver's JVM is needed, and say so."""
+    if is_remote(session):
+        raise GermaneError(
+            f"{what} needs a session in the driver's process, and this one is Spark Connect's: it "
+            "reaches files and the state store through the driver's JVM, which Connect hides. "
+            "Submit the job to the cluster (docs/cluster.md); match with shards=… works here"
+        )
+
+
+def is_remote(session: Any) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")

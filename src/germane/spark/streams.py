@@ -30,6 +30,7 @@ from germane.spark.events import (
 from germane.spark.layout import LETTER, Layout
 from germane.spark.packing import PACKED, packer, spread, unpacker
 from germane.spark.replicas import COUNTS, RESULT, Replica
+from germane.spark.sessions import require_classic
 from germane.spark.sinks import Parquet, Write, as_sink
 
 KEPT = 1000
@@ -78,6 +79,7 @@ def stream(
     ``trigger`` goes to Spark, for example ``{"availableNow": True}``.
     """
     inputs = Inputs(messages, profiles, contexts, updates)
+    require_classic(inputs.session, "a stream")
     agreed = layout(inputs)
     for needed in ("messages", "updates"):
         frame = inputs.there().get(needed)
