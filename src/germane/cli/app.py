@@ -2,7 +2,7 @@
 
 import typer
 
-from germane.cli import check, demo, match, reproduce, version
+from germane.cli import check, demo, match, reproduce, run, version
 
 app = typer.Typer(
     help="A context-aware information filter: who should get this message, right now?",
@@ -13,6 +13,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("match")(match.match)
+app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("check")(check.check)
 app.add_typer(reproduce.app, name="reproduce")
 app.command("version")(version.version)
