@@ -31,10 +31,12 @@ PINS = [os.path.join(ROOT, "pyproject.toml"), CONSTRAINTS]
 STAMP = os.path.join(VENV, "germane-installed.json")
 
 EXTRAS = {
-    "demo": ["cli"],
+    "demo": ["demo"],
     "run": ["cli"],
-    "reproduce": ["bench", "cli", "plots"],
-    "test": ["cli", "dev", "java", "plots", "spark"],
+    "run demo": ["demo"],
+    "run reproduce": ["bench", "cli", "plots"],
+    "run run": ["cli", "java", "spark", "sql"],
+    "test": ["demo", "dev", "sql"],
 }
 CHECKS = [
     ("ruff check", ["-m", "ruff", "check", "."]),
@@ -52,7 +54,7 @@ def main(arguments):
         print(__doc__.strip())
         return 0 if arguments[:1] in (["-h"], ["--help"], ["help"]) else 2
     command, rest = arguments[0], arguments[1:]
-    install(EXTRAS["reproduce" if rest[:1] == ["reproduce"] else command])
+    install(EXTRAS.get(" ".join(arguments[:2]), EXTRAS[command]))
     if command == "demo":
         return call(["-m", "germane.cli", "demo"] + rest)
     if command == "run":

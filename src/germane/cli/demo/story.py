@@ -1,8 +1,5 @@
-"""`germane demo`: a small story that shows every kind of event, then a crowd that shows speed."""
+"""The demo without Spark: a small story with every kind of event, then a crowd that shows speed."""
 
-from typing import Annotated
-
-import typer
 from rich.console import Console
 
 from germane.cli.demo import crowd, timeline
@@ -11,11 +8,8 @@ from germane.cli.demo.marks import DRAWN, PLAIN
 _COMPILING = "Compiling the kernels: about a minute on the first run, seconds later on."
 
 
-def demo(
-    plain: Annotated[bool, typer.Option("--plain", help="No colours, no drawing.")] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="A smaller crowd.")] = False,
-) -> None:
-    """See the filter at work: who gets what, who does not, and why."""
+def tell(plain: bool, fast: bool) -> None:
+    """Tell the story; ``plain`` is without colours and drawing, ``fast`` with a smaller crowd."""
     console = Console(no_color=plain, force_terminal=False if plain else None, highlight=False)
     marks = PLAIN if plain else DRAWN
     with console.status(_COMPILING):

@@ -1,6 +1,7 @@
 """An explanation in one line: the predicates that decided, with the values they saw."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 from germane.cli.demo.marks import Marks
@@ -8,6 +9,8 @@ from germane.filter.explain import Explanation, Step
 
 _COMPARISON = re.compile(r" (<=|>=|<>|<|>|=) ")
 
+_FLAG = re.compile(r"(my \w+) \(True\) = TRUE")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.+]+")
 _BAND = re.compile(r" >= (.+) AND \S+ <= (.+)$")
 
 
@@ -31,7 +34,7 @@ def _with_values(step: Step) -> str:
         text = _named(step.text, step.left)
     else:
         text = _compared(step)
-    return text.replace("context.", "my ")
+    return _FLAG.sub(r"\1 is true", text.replace("context.", "my "))
 
 
 def _named(text: str, values: dict[str, Any]) -> str:
@@ -57,4 +60,11 @@ def _compared(step: Step) -> str:
 
 
 def _shown(value: Any) -> str:
+    """As a person would write it; an explanation gives a bound that is a time as text."""
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return f"{value:%a %H:%M %Z}"
+    if isinstance(value, float):
+        return f"{value:.15g}" if value.is_integer() else f"{value:.4g}"
     return "NULL" if value is None else str(value)
