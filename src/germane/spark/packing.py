@@ -15,14 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from germane.filter import Filter
-from germane.filter.events import MESSAGE, SUBSCRIBE, UNSUBSCRIBE, UPDATE
+from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import GermaneError
 from germane.spark.layout import HOME, SHARD, Layout
 
 PACKED = "shard int, events binary"
-INPUT_OF = {
-    MESSAGE: "messages", UPDATE: "updates", SUBSCRIBE: "profiles", UNSUBSCRIBE: "profiles",
-}  # fmt: skip
 TRUE = "TRUE"
 """Stands for a well-formed condition where another shard has it."""
 _MARKS = b"germane.marks"
@@ -80,8 +77,8 @@ def unpacker(column: str) -> Callable[[Batches], Batches]:
 
 
 def _packed(table: pa.Table, keys: list[int], judge: Filter) -> pa.RecordBatch:
+    table = plain(table).replace_schema_metadata({_MARKS: json.dumps(_marks(table))})
     kinds = table.column("kind")
-    table = table.replace_schema_metadata({_MARKS: json.dumps(_marks(table))})
     is_message = pc.fill_null(pc.equal(kinds, MESSAGE), False)
     placed = pc.and_(pc.is_valid(table.column(SHARD)), pc.invert(is_message))
     to_all = pc.invert(pc.or_(is_message, placed))
@@ -112,14 +109,27 @@ def _packed(table: pa.Table, keys: list[int], judge: Filter) -> pa.RecordBatch:
 
 
 def _marks(table: pa.Table) -> dict[str, int]:
-    """The highest ``seq`` of each input."""
+    """The highest ``seq`` of each input; what is neither message nor update is of profiles."""
+    kinds = table.column("kind")
+    of_messages, of_updates = (
+        pc.fill_null(pc.equal(kinds, kind), False) for kind in (MESSAGE, UPDATE)
+    )
+    of_profiles = pc.invert(pc.or_(of_messages, of_updates))
     marks: dict[str, int] = {}
-    for kind, name in INPUT_OF.items():
-        chosen = table.filter(pc.fill_null(pc.equal(table.column("kind"), kind), False))
-        highest = pc.max(chosen.column("seq")).as_py()
+    for name, chosen in (
+        ("messages", of_messages),
+        ("updates", of_updates),
+        ("profiles", of_profiles),
+    ):
+        highest = pc.max(table.column("seq").filter(chosen)).as_py()
         if highest is not None:
-            marks[name] = max(highest, marks.get(name, highest))
+            marks[name] = highest
     return marks
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """A table any of whose columns may hold nulls: what Spark knows better tells tables apart."""
+    return pa.table(table.columns, names=table.column_names)
 
 
 def _told(profiles: pa.Table, judge: Filter) -> pa.Table:

@@ -32,7 +32,7 @@ from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
 from germane.model import GermaneError
 from germane.spark.gate import Gate
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
-from germane.spark.packing import decode, encode, marks_of
+from germane.spark.packing import decode, encode, marks_of, plain
 from germane.spark.shards import Played, Shard
 
 COUNTS = (
@@ -328,7 +328,7 @@ def _enter(ledger: list[pa.Table], changes: pa.Table) -> None:
     """Remember accepted events of profiles."""
     chosen = changes.filter(pc.is_in(changes.column("kind"), pa.array([SUBSCRIBE, UNSUBSCRIBE])))
     if chosen.num_rows:
-        ledger.append(chosen.select(["kind", "id", "context", "condition", HOME]))
+        ledger.append(plain(chosen.select(["kind", "id", "context", "condition", HOME])))
 
 
 def snapshot_of(copy: Copy, agreed: Layout) -> pa.Table:

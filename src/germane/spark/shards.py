@@ -144,7 +144,9 @@ class Shard:
         judge = _Judge(self)
         for i in np.flatnonzero(concerned).tolist():
             event = table.slice(i, 1).to_pylist()[0]
-            if event["kind"] == SUBSCRIBE:
+            if event["id"] is None:  # the filter refuses it
+                whose[i] = MINE if here[i] else NOBODYS
+            elif event["kind"] == SUBSCRIBE:
                 whose[i] = self._subscribes(event, bool(here[i]), judge, played)
             else:
                 whose[i] = self._unsubscribes(event, bool(here[i]), judge)
