@@ -2,7 +2,7 @@
 
 import typer
 
-from germane.cli import check, demo, match, reproduce, run, version
+from germane.cli import check, demo, match, reproduce, reshard, run, version
 
 app = typer.Typer(
     help="A context-aware information filter: who should get this message, right now?",
@@ -14,6 +14,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("match")(match.match)
 app.command("run", epilog=run.EXAMPLE)(run.run)
+app.command("reshard")(reshard.reshard)
 app.command("check")(check.check)
 app.add_typer(reproduce.app, name="reproduce")
 app.command("version")(version.version)
