@@ -4,7 +4,6 @@ A message goes to every shard, and Spark adds up what shards tell; here it count
 """
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -154,11 +153,6 @@ def stopping(console: Console) -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def seconds_since(start: float) -> str:
-    """A duration for people."""
-    return f"{time.perf_counter() - start:,.1f} s"
 
 
 def _new(query: Any, last: int) -> list[Beat]:

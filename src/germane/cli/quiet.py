@@ -2,6 +2,7 @@
 
 Spark's Java writes to the standard error that it was started with, and so do its workers. While a
 session is made, that is a file; what this process itself has to say still reaches the terminal.
+In this process, Spark would log each mistake in a query that it raises anyway.
 """
 
 import os
@@ -21,7 +22,15 @@ def into_file() -> Iterator[Path]:
     os.dup2(handle, 2)
     try:
         yield Path(name)
+        _hush()
     finally:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(handle)
+
+
+def _hush() -> None:
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True

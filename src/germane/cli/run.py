@@ -59,25 +59,44 @@ def run(
         from germane.spark import pipelines
 
         pipeline = pipelines.read(file)
-        started = time.perf_counter()
-        with console.status("Starting Spark …"), quiet.into_file() as log:
-            session = pipelines.open_session(pipeline)
+        session, log = _start(console, pipeline)
         if pipeline.mode == "batch":
-            with console.status("Matching …"):
-                counts = pipelines.play_once(pipeline, session)
-            rows = {name: f"{count:,}" for name, count in counts._asdict().items()}
-            rows["took"] = live.seconds_since(started)
-            console.print(live.summary(rows | _places(pipeline)))
-            return
-        query = pipelines.start(pipeline, session, once)
+            _batch(console, pipeline, session)
+        else:
+            _follow(console, pipelines.start(pipeline, session, once), pipeline, log)
     except GermaneError as error:
         typer.echo(error, err=True)
         raise typer.Exit(2) from error
-    _follow(console, query, pipeline, log)
+    log.unlink(missing_ok=True)
+
+
+def _start(console: Console, pipeline: Any) -> tuple[Any, Path]:
+    """A session, and the file that Spark writes its own words to."""
+    from germane.spark import pipelines
+
+    with console.status("Starting Spark …"), quiet.into_file() as log:
+        try:
+            return pipelines.open_session(pipeline), log
+        except GermaneError as error:
+            raise GermaneError(f"{error} (Spark's own words are in {log})") from error
+
+
+def _batch(console: Console, pipeline: Any, session: Any) -> None:
+    """Run a batch job."""
+    from germane.spark import pipelines
+
+    started = time.perf_counter()
+    with console.status("Matching …"):
+        counts = pipelines.play_once(pipeline, session)
+    rows = {name: f"{count:,}" for name, count in counts._asdict().items()}
+    rows["took"] = f"{time.perf_counter() - started:,.1f} s"
+    console.print(live.summary(rows | _places(pipeline)))
 
 
 def _follow(console: Console, query: Any, pipeline: Any, log: Path) -> None:
     """Show a stream until it ends."""
+    from germane.spark import pipelines
+
     waiting = Spinner("dots", "waiting for the first micro-batch")
     drawn = Live(waiting, console=console, transient=True, redirect_stdout=sys.stdout.isatty())
 
@@ -86,8 +105,6 @@ def _follow(console: Console, query: Any, pipeline: Any, log: Path) -> None:
             waiting.update(text=beat.line())
         else:
             console.print(beat.line(), soft_wrap=True)
-
-    from germane.spark import pipelines
 
     try:
         with live.stopping(console) as stop, drawn:

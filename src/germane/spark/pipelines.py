@@ -182,7 +182,7 @@ def in_one_line(error: BaseException) -> str:
         text = cause  # the last one is where it began
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = lines[0] if lines else type(error).__name__
-    return re.sub(r"^\[[A-Z_.]+\] |\.? SQLSTATE: \w+", "", said)
+    return re.sub(r"^\[[A-Z_.]+\] |\.? SQLSTATE: \w+|;$", "", said)
 
 
 def _quoted(name: str) -> str:
