@@ -154,19 +154,29 @@ def _wait_for_cut(play: Play, cut: str, batch: int, pick: random.Random) -> None
     def done() -> bool:
         return checkpoint.committed(play.root) >= batch
 
+    def begun() -> bool:
+        return done() or _any(play, "out/_writing/**/*.parquet", "out/*.part", "out.db-journal")
+
     def written() -> bool:
-        return done() or any(any(play.root.glob(p)) for p in (f"**/batch={batch}", f"**/{batch}-*"))
+        return done() or _any(play, f"out/*/batch={batch}", f"out/{batch}-*.whole")
 
     if cut == "computing":
         play.driver.at_work(BATCH_S, lambda: not done())
     elif cut == "writing":
-        begun = ("**/_writing/**/*.parquet", "**/*.part", "**/*.db-journal")
-        checkpoint.wait_for(lambda: done() or any(any(play.root.glob(p)) for p in begun), BATCH_S)
+        checkpoint.wait_for(begun, BATCH_S)
     elif cut == "written":
         checkpoint.wait_for(written, BATCH_S)
     elif cut == "done":
         checkpoint.wait_for(done, BATCH_S)
     time.sleep(pick.choice([0, pick.random() * 0.02, pick.random() * 0.5]))
+
+
+def _any(play: Play, *patterns: str) -> bool:
+    """Whether the sink has such files."""
+    try:
+        return any(any(play.root.glob(pattern)) for pattern in patterns)
+    except FileNotFoundError:  # a directory that went away meanwhile
+        return False
 
 
 def _wait_until_planned(play: Play, batch: int) -> None:

@@ -81,11 +81,11 @@ class Scene:
 
 
 def _with_malformed(events: list[Event], pick: random.Random) -> list[Event]:
-    """With events between that are nothing; never the last, which says how far inputs are."""
+    """With events between that are nothing, one of them at the end."""
     mixed: list[Event] = []
     for event in events:
         mixed.append(event)
-        if pick.random() < 0.06 and event is not events[-1]:
+        if pick.random() < 0.06 or event is events[-1]:
             mixed.append(_malformed(event["seq"], pick))
     # A seq of its own for each, in the old order.
     for i, event in enumerate(mixed):

@@ -34,7 +34,7 @@ ROUNDS = {
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
     """One Spark for all rounds, apart from those that lose it."""
-    made = Drivers(tmp_path_factory.mktemp("drivers"), small_state=False, options=[{}])
+    made = Drivers(tmp_path_factory.mktemp("drivers"), options=[{}])
     yield made
     made.close()
 
