@@ -12,7 +12,7 @@ from germane.cli.demo.flights import show
 
 def demo(
     days: Annotated[
-        int, typer.Option(min=1, max=364, help="Days of 2013; the first is before a blizzard.")
+        int, typer.Option(min=1, max=364, help="Days of 2013, around a blizzard.")
     ] = 14,
     travellers: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="People with three profiles each, or four.")

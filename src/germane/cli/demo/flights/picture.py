@@ -1,4 +1,4 @@
-"""What happened, as a picture: deliveries hour by hour, the stranded, and the weather.
+"""What happened, as a picture: deliveries over time, the stranded, and the weather.
 
 In: a ``World`` and the deliveries. Out: a PNG. Times are New York's.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from germane.cli.demo.flights import source
 from germane.cli.demo.flights.replay import kind_of
-from germane.cli.demo.flights.source import HOUR
+from germane.cli.demo.flights.source import DAY, HOUR
 from germane.cli.demo.flights.world import World
 
 INK, FAINT, RED, BLUE, WATER = "#2b2d33", "#8d9299", "#c8553d", "#3f6c8f", "#5f9fc4"
@@ -35,7 +35,7 @@ def draw(world: World, deliveries: pa.Table, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    hours = _hours(world)
+    bins = _bins(world)
     style: Any = {
         "font.size": 10,
         "axes.edgecolor": FAINT,
@@ -46,11 +46,11 @@ def draw(world: World, deliveries: pa.Table, path: Path) -> None:
         figure, (top, middle, bottom) = plt.subplots(
             3, 1, figsize=(12, 8.5), sharex=True, height_ratios=[3.2, 1.2, 1.2]
         )
-        _deliveries(top, hours, _by_kind(world, deliveries, hours))
-        if len(world.days) <= 21:
+        _deliveries(top, bins, _by_kind(world, deliveries, bins))
+        if not _is_long(world):
             _cancellations(top, world)
-        _stranded(middle, hours, _stranded_by_hour(world, hours))
-        _weather(bottom, world, hours)
+        _stranded(middle, bins, _stranded_at(world, bins))
+        _weather(bottom, world, bins)
         for axes in (top, middle, bottom):
             _days(axes, world)
         figure.suptitle(
@@ -72,23 +72,32 @@ def draw(world: World, deliveries: pa.Table, path: Path) -> None:
 # panels ----------------------------------------------------------------------------------------
 
 
-def _deliveries(axes: Any, hours: NDArray[np.int64], counts: dict[str, NDArray[np.int64]]) -> None:
-    at = _dates(hours[:-1])
+def _deliveries(axes: Any, bins: NDArray[np.int64], counts: dict[str, NDArray[np.int64]]) -> None:
+    at = _dates(bins[:-1])
     base = np.zeros(len(at))
     for kind, (label, colour) in LAYERS.items():
         axes.bar(
-            at, counts[kind], bottom=base, width=1 / 24, align="edge", color=colour, label=label
+            at,
+            counts[kind],
+            bottom=base,
+            width=_width(bins),
+            align="edge",
+            color=colour,
+            label=label,
         )
         base = base + counts[kind]
-    axes.set_ylabel("deliveries an hour")
+    axes.set_ylabel("deliveries an hour" if _width(bins) < 1 else "deliveries a day")
     axes.set_ylim(0, 1.18 * max(1, base.max()))
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], labels[::-1], loc="upper right", edgecolor="none", framealpha=0.9)
+    axes.legend(
+        handles[::-1], labels[::-1], loc="best", bbox_to_anchor=(0, 0, 0.93, 1),
+        edgecolor="none", framealpha=1,
+    )  # fmt: skip
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
-def _stranded(axes: Any, hours: NDArray[np.int64], stranded: NDArray[np.int64]) -> None:
-    at = _dates(hours[:-1])
+def _stranded(axes: Any, bins: NDArray[np.int64], stranded: NDArray[np.int64]) -> None:
+    at = _dates(bins[:-1])
     axes.fill_between(at, stranded, color=BLUE, alpha=0.35, linewidth=0)
     axes.plot(at, stranded, color=BLUE, linewidth=1.2)
     axes.set_ylabel("stranded")
@@ -102,10 +111,10 @@ def _stranded(axes: Any, hours: NDArray[np.int64], stranded: NDArray[np.int64]) 
         )  # fmt: skip
 
 
-def _weather(axes: Any, world: World, hours: NDArray[np.int64]) -> None:
-    weather, at = world.weather, _dates(hours[:-1])
-    rain = np.nan_to_num(_at_worst(weather.at, weather.precip, hours))
-    wind, gust = (_at_worst(weather.at, values, hours) for values in (weather.wind, weather.gust))
+def _weather(axes: Any, world: World, bins: NDArray[np.int64]) -> None:
+    weather, at = world.weather, _dates(bins[:-1])
+    rain = np.nan_to_num(_at_worst(weather.at, weather.precip, bins))
+    wind, gust = (_at_worst(weather.at, values, bins) for values in (weather.wind, weather.gust))
     axes.plot(at, wind, color=FAINT, linewidth=1.1)
     axes.scatter(at, gust, color=INK, s=5, linewidths=0)
     axes.set_ylabel("mph")
@@ -114,12 +123,9 @@ def _weather(axes: Any, world: World, hours: NDArray[np.int64]) -> None:
         strongest = int(np.nanargmax(gust))
         where = (at[strongest], gust[strongest])
         axes.annotate("gusts", where, xytext=(0, 5), textcoords="offset points", ha="center")
-    calm = len(wind) // 4
-    axes.annotate(
-        "wind", (at[calm], wind[calm]), xytext=(0, 8), textcoords="offset points", color=FAINT
-    )
+    axes.annotate("wind", (at[5], wind[5]), xytext=(0, 12), textcoords="offset points", color=FAINT)
     other = axes.twinx()
-    other.bar(at, rain, width=1 / 24, align="edge", color=WATER)
+    other.bar(at, rain, width=_width(bins), align="edge", color=WATER)
     other.set_ylabel("rain and snow, inches", color=WATER)
     other.set_ylim(0, max(0.3, 2.2 * float(rain.max())))
     other.tick_params(axis="y", colors=WATER, length=0)
@@ -151,7 +157,7 @@ def _days(axes: Any, world: World) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.grid(axis="y", color="#e6e8ea", linewidth=0.8)
     axes.set_axisbelow(True)
-    if len(world.days) > 21:
+    if _is_long(world):
         locator: Any = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
@@ -168,16 +174,29 @@ def _days(axes: Any, world: World) -> None:
 def _span(world: World) -> str:
     first, last = world.days[0], world.days[-1]
     month = f" {first:%B}" if first.month != last.month else ""
-    return f"{first.day}{month} to {last.day} {last:%B %Y}"
+    until = f"{first.day}{month} to " if first != last else ""
+    return f"{until}{last.day} {last:%B %Y}"
 
 
 # numbers ---------------------------------------------------------------------------------------
 
 
-def _hours(world: World) -> NDArray[np.int64]:
-    """Where hours begin, and the end of the last one."""
+def _is_long(world: World) -> bool:
+    return len(world.days) > 21
+
+
+def _bins(world: World) -> NDArray[np.int64]:
+    """Where hours begin, or days if there are many, and the end of the last one."""
+    midnights = [source.midnight(day) for day in world.days]
     end = source.midnight(world.days[-1] + timedelta(days=1))
-    return np.arange(source.midnight(world.days[0]), end + 1, HOUR)
+    if _is_long(world):
+        return np.array([*midnights, end])
+    return np.arange(midnights[0], end + 1, HOUR)
+
+
+def _width(bins: NDArray[np.int64]) -> float:
+    """Of a bar, in days."""
+    return float(bins[1] - bins[0]) / DAY
 
 
 def _dates(times: NDArray[np.int64]) -> Any:
@@ -187,19 +206,19 @@ def _dates(times: NDArray[np.int64]) -> Any:
 
 
 def _by_kind(
-    world: World, deliveries: pa.Table, hours: NDArray[np.int64]
+    world: World, deliveries: pa.Table, bins: NDArray[np.int64]
 ) -> dict[str, NDArray[np.int64]]:
-    """Deliveries of each layer, hour by hour."""
+    """Deliveries of each layer, over time."""
     seqs = world.messages["seq"].to_numpy()
     times = world.messages["at"].cast(pa.int64()).to_numpy()
     at = times[np.searchsorted(seqs, deliveries["seq"].to_numpy())]
     profiles = deliveries["profile"].to_pylist()
     kinds = np.array([kind if (kind := kind_of(p)) in LAYERS else "crews" for p in profiles])
-    return {kind: np.histogram(at[kinds == kind], hours)[0] for kind in LAYERS}
+    return {kind: np.histogram(at[kinds == kind], bins)[0] for kind in LAYERS}
 
 
-def _stranded_by_hour(world: World, hours: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many travellers' contexts say so at the beginning of each hour."""
+def _stranded_at(world: World, bins: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many travellers' contexts say so at the beginning of each bin."""
     at_first = world.contexts.filter(pc.field("stranded"))
     stranded = set(at_first["id"].to_pylist())
     steps, n_first = [], len(stranded)
@@ -214,15 +233,15 @@ def _stranded_by_hour(world: World, hours: NDArray[np.int64]) -> NDArray[np.int6
             steps.append((at, -1))
     at, step = np.array(steps or [(0, 0)], np.int64).T
     sums: NDArray[np.int64] = n_first + np.concatenate([[0], np.cumsum(step)])
-    return sums[np.searchsorted(at, hours[:-1], side="right")]
+    return sums[np.searchsorted(at, bins[:-1], side="right")]
 
 
 def _at_worst(
-    at: NDArray[np.int64], values: NDArray[np.float64], hours: NDArray[np.int64]
+    at: NDArray[np.int64], values: NDArray[np.float64], bins: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The highest reading of the three airports in each hour."""
-    worst = np.full(len(hours) - 1, -np.inf)
+    """The highest reading of the three airports in each bin."""
+    worst = np.full(len(bins) - 1, -np.inf)
     there = ~np.isnan(values)
-    np.maximum.at(worst, np.searchsorted(hours, at[there], side="right") - 1, values[there])
+    np.maximum.at(worst, np.searchsorted(bins, at[there], side="right") - 1, values[there])
     worst[np.isinf(worst)] = np.nan
     return worst

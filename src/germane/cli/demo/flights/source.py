@@ -24,8 +24,8 @@ NEW_YORK = ZoneInfo("America/New_York")
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
-STORM = date(2013, 2, 3)
-"""The Sunday before a blizzard."""
+STORM = date(2013, 2, 8)
+"""The Friday on which a blizzard came."""
 LAST = date(2013, 12, 30)
 """The last day with weather."""
 STRONGEST_GALE = 150
@@ -64,8 +64,9 @@ class Weather(NamedTuple):
 
 
 def period(days: int) -> list[date]:
-    """The days of a demo: from the Sunday before the blizzard, or earlier if there are many."""
-    first = max(date(2013, 1, 1), min(STORM, LAST - timedelta(days=days - 1)))
+    """The days of a demo: some before the blizzard, more after it."""
+    first = STORM - timedelta(days=(days - 1) * 5 // 13)
+    first = max(date(2013, 1, 1), min(first, LAST - timedelta(days=days - 1)))
     return [first + timedelta(days=n) for n in range(min(days, (LAST - first).days + 1))]
 
 
