@@ -151,7 +151,7 @@ def test_without_spark_the_story_is_told(monkeypatch, tmp_path):
     from germane.cli.app import app
 
     def broken():
-        raise germane.GermaneError("Spark needs Java 17 or newer, and this machine has none")
+        raise germane.GermaneError("Spark needs Java 17: pip install 'germane[spark,java]'")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(show, "_start", broken)
@@ -161,14 +161,26 @@ def test_without_spark_the_story_is_told(monkeypatch, tmp_path):
     )
     done = CliRunner().invoke(app, ["demo", "--days", "1", "--travellers", "10"])
     assert done.exit_code == 0
-    assert "Spark does not start on this machine: Spark needs Java 17" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "Spark does not start on this machine: Spark needs Java 17: pip install" in said
+    assert "'germane[spark,java]'" in said
     assert "once upon a time" in done.stdout
+
+
+def test_a_picture_of_an_unknown_kind_is_refused_at_once():
+    from typer.testing import CliRunner
+
+    from germane.cli.app import app
+
+    done = CliRunner().invoke(app, ["demo", "--output", "a.jpeg2000"])
+    assert done.exit_code == 2
+    assert ".png" in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_spark_delivers_the_same(session, monkeypatch, tmp_path):
-    monkeypatch.setattr(show, "_start", lambda: session)
+    monkeypatch.setattr(show, "_start", lambda: (session, tmp_path / "log"))
     out = Console(record=True, width=120, force_terminal=False)
     show.play(out, n_days=3, n_travellers=200, output=tmp_path / "a.png")
     text = out.export_text()

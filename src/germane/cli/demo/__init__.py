@@ -34,9 +34,15 @@ def demo(
     """
     if not (story or plain or fast):
         console = Console(highlight=False)
+        if output.suffix.lower() not in (".png", ".pdf", ".svg"):
+            raise typer.BadParameter("a picture is a .png, .pdf or .svg", param_hint="--output")
         try:
             show.play(console, days, travellers, output)
             return
         except show.NotHere as error:
-            console.print(f"{error}\nHere is the small story instead, which needs no Spark.\n")
+            instead = "Here is the small story instead, which needs no Spark."
+            console.print(f"{error}\n{instead}\n", markup=False)
+        except show.Failed as error:
+            typer.echo(error, err=True)
+            raise typer.Exit(1) from error
     small.tell(plain, fast)

@@ -1,8 +1,9 @@
 """The demo on the terminal: what goes in, day by day what comes out, why, and how fast.
 
-Raises ``NotHere`` when this machine cannot run the pipeline, with the reason.
+Raises ``NotHere`` when this machine cannot run the pipeline, and ``Failed`` when the stream fails.
 """
 
+import importlib.util
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,9 +30,14 @@ class NotHere(Exception):
     """Why the pipeline cannot run on this machine."""
 
 
+class Failed(Exception):
+    """Why the stream ended before its time."""
+
+
 def play(console: Console, n_days: int, n_travellers: int, output: Path) -> None:
     """Run it all."""
     started = time.perf_counter()
+    output.parent.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(1) as aside, console.status("") as status:
         starting = aside.submit(_start)  # Java starts while we do something useful
         status.update("Reading flights and weather, making up people …")
@@ -40,33 +46,32 @@ def play(console: Console, n_days: int, n_travellers: int, output: Path) -> None
         status.update("Compiling kernels: a minute on the very first run, seconds later on …")
         replay.warm_up(world)
         status.update("Starting Spark …")
-        session = _started(starting)
+        session, log = _started(starting)
     with tempfile.TemporaryDirectory(prefix="germane-", ignore_cleanup_errors=True) as folder:
-        beats, outcome = _stream(console, world, session, Path(folder))
-    _summarise(console, world, beats, outcome)
+        beats, outcome = _stream(console, world, session, Path(folder), log)
+    log.unlink(missing_ok=True)
+    _summarise(console, beats, outcome)
     with console.status("The same events through one filter, without Spark …"):
         checked = replay.replay(world, outcome.deliveries)
     _explain(console, checked)
     with console.status("Drawing …"):
-        from germane.cli.demo.flights import picture
-
-        picture.draw(world, outcome.deliveries, output)
+        drawn = _draw(world, outcome, output)
     took = time.perf_counter() - started
-    console.print(f"\nThe picture is in [bold]{output}[/bold]. All that took {took:.0f} s.")
+    console.print(f"\n{drawn} All that took {took:.0f} s.")
 
 
 # starting --------------------------------------------------------------------------------------
 
 
-def _start() -> Any:
-    """A session of Spark, whose own words go to a file."""
+def _start() -> tuple[Any, Path]:
+    """A session of Spark, and the file that its own words go to."""
     from germane import spark
 
-    with quiet.into_file():
-        return spark.session(settings=pipeline.SETTINGS)
+    with quiet.into_file() as log:
+        return spark.session(settings=pipeline.SETTINGS), log
 
 
-def _started(starting: "Future[Any]") -> Any:
+def _started(starting: "Future[tuple[Any, Path]]") -> tuple[Any, Path]:
     try:
         return starting.result()
     except Exception as error:  # Java that does not start speaks in many ways
@@ -109,7 +114,7 @@ def _introduce(console: Console, world: World) -> None:
 
 
 def _stream(
-    console: Console, world: World, session: Any, folder: Path
+    console: Console, world: World, session: Any, folder: Path, log: Path
 ) -> tuple[list[live.Beat], pipeline.Outcome]:
     """Run the pipeline, a line a day."""
     beats: list[live.Beat] = []
@@ -129,16 +134,20 @@ def _stream(
             if len(beats) < len(world.days):
                 status.update(f"{world.days[len(beats)]:%A} …")
 
-        outcome = pipeline.run(world, session, folder, show)
-    return beats, outcome
+        try:
+            return beats, pipeline.run(world, session, folder, show)
+        except Exception as error:
+            if not type(error).__module__.startswith("pyspark"):
+                raise
+            raise Failed(
+                f"The stream failed: {_first_line(error)}\nWhat Spark said of it is in {log}."
+            ) from error
 
 
 # what came out ---------------------------------------------------------------------------------
 
 
-def _summarise(
-    console: Console, world: World, beats: list[live.Beat], outcome: pipeline.Outcome
-) -> None:
+def _summarise(console: Console, beats: list[live.Beat], outcome: pipeline.Outcome) -> None:
     warm = beats[1:] or beats
     seconds = sum(beat.seconds for beat in warm)
     messages, events = (sum(getattr(b, n) for b in warm) for n in ("messages", "events"))
@@ -174,3 +183,13 @@ def _told(told: Told) -> tuple[Text, Text]:
     reason = why(told.explanation, DRAWN) if got else why_not(told.explanation)
     message = Text(f"{told.at:%a %H:%M} {told.message}\n", "bold")
     return Text(f"{mark} {told.profile}", style), message + Text(reason, "")
+
+
+def _draw(world: World, outcome: pipeline.Outcome, output: Path) -> str:
+    """Draw the picture, and say where it is."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return "There is no picture: for one, pip install 'germane\\[demo]'."
+    from germane.cli.demo.flights import picture
+
+    picture.draw(world, outcome.deliveries, output)
+    return f"The picture is in [bold]{output}[/bold]."
