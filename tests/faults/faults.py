@@ -75,6 +75,7 @@ def damage_state(play: Play, pick: random.Random) -> None:
         play.settle()
     except Failed as error:
         play.counts["damage refused"] += 1
+        play.note(error)
         play.check()
         _must_be_clear(str(error), damage)
         damage.repair()

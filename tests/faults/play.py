@@ -38,6 +38,7 @@ class Play:
         self.scene, self.root, self.begin = scene, root, begin
         self.drivers: list[dict[str, Any]] = []
         self.counts: Counter[str] = Counter()
+        self.said: list[str] = []  # errors that had to be, in a line each
         self._driver: Driver | None = None
         self._settled: dict[str, Any] = {}
         self._left = scene.parts()
@@ -102,7 +103,12 @@ class Play:
         if not any(words in str(error) for words in OF_LOST_PROCESSES):
             raise error
         self.counts["failures"] += 1
+        self.note(error)
         self.start()
+
+    def note(self, error: Failed) -> None:
+        """Keep the words of an error that had to be."""
+        self.said.append(" ".join(str(error).split())[:300])
 
     # the answers -----------------------------------------------------------------------------
 

@@ -12,15 +12,14 @@ from tests.faults.play import Play
 from tests.faults.process import Driver
 from tests.faults.scenes import Scene
 
+NO_REUSE = {"spark.python.worker.reuse": "false"}
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {},
-    {},
-    {"spark.python.worker.reuse": "false"},
+    *[{}] * 5,
     {"spark.python.factory.idleWorkerMaxPoolSize": 1},
     {"spark.sql.streaming.stateStore.maintenanceInterval": "60s"},
+    NO_REUSE,
 )
-"""Settings that a driver may have: no copies of shards, few of them, no snapshots of Spark's."""
+"""Settings that a driver may have: few copies of shards, no snapshots of Spark's, no copies."""
 
 
 class Drivers:
@@ -59,6 +58,8 @@ class Drivers:
             nonlocal n_calls
             n_calls += 1
             kept = self.driver if n_calls == 1 else None
+            if kept is not None and kept.about.items() & NO_REUSE.items():
+                kept = None  # slow: one round is enough
             return kept or self.begin(pick)
 
         return begin
@@ -97,6 +98,7 @@ def play_round(seed: int, drivers: Drivers, only: list[str] | None = None) -> di
         "faults": faults,
         "drivers": play.drivers,
         "counts": dict(sorted(play.counts.items())),
+        "said": play.said,
         "seconds": round(time.monotonic() - start, 1),
         "error": error,
     }
