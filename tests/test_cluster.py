@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pyspark = pytest.importorskip("pyspark")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -47,7 +47,16 @@ def subscribed(before):
     ]
 
 
-@pytest.mark.parametrize(("seed", "shards", "together"), [(1, 3, False), (2, 2, True)])
+@pytest.mark.parametrize(
+    ("seed", "shards", "together"),
+    [
+        (1, 3, False),
+        *[
+            pytest.param(seed, seed % 5 + 1, seed % 2 == 0, marks=pytest.mark.long)
+            for seed in range(2, 8)
+        ],
+    ],
+)
 def test_restarts(session, tmp_path, seed, shards, together):
     """Started three times from one checkpoint: together, what one filter delivers and refuses."""
     before, events = draw(seed)
