@@ -50,12 +50,15 @@ def main() -> int:
     drivers = Drivers(scratch, not arguments.large_state, arguments.java)
     only = arguments.faults.split(",") if arguments.faults else None
     rounds, end = [], time.monotonic() + arguments.seconds
+    path = RESULTS / f"faults-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     try:
         for seed in seeds:
             if time.monotonic() > end:
                 break
             rounds.append(play_round(seed, drivers, only))
             print(line_of(rounds[-1]), flush=True)
+            if arguments.round is None:
+                _record(path, arguments, rounds)
             if rounds[-1]["error"]:
                 break
     finally:
@@ -66,19 +69,19 @@ def main() -> int:
         print(f"repeat it with --round {rounds[-1]['seed']}; files are in {scratch}")
     else:
         shutil.rmtree(scratch)
-    if arguments.round is None:
-        print(f"recorded in {_record(arguments, rounds).relative_to(TESTS.parent)}")
+    if path.exists():
+        print(f"recorded in {path.relative_to(TESTS.parent)}")
     return int(wrong)
 
 
-def _record(arguments: argparse.Namespace, rounds: list[dict[str, Any]]) -> Path:
-    """Write down what was done."""
+def _record(path: Path, arguments: argparse.Namespace, rounds: list[dict[str, Any]]) -> None:
+    """Write down what was done so far."""
     total: Counter[str] = Counter()
     for done in rounds:
         total.update(done["counts"])
     git = ["git", "-C", str(TESTS), "rev-parse", "--short=12", "HEAD"]
     record = {
-        "arguments": vars(arguments),
+        "arguments": {name: told for name, told in vars(arguments).items() if name != "java"},
         "commit": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
         "machine": {"cpus": os.cpu_count(), "python": platform.python_version()},
         "rounds_right": sum(not done["error"] for done in rounds),
@@ -87,10 +90,8 @@ def _record(arguments: argparse.Namespace, rounds: list[dict[str, Any]]) -> Path
         "totals": dict(sorted(total.items())),
         "rounds": rounds,
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"faults-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
-    return path
 
 
 def _arguments() -> argparse.Namespace:

@@ -108,7 +108,8 @@ class Play:
 
     def note(self, error: Failed) -> None:
         """Keep the words of an error that had to be."""
-        self.said.append(" ".join(str(error).split())[:300])
+        said = str(error).replace(str(self.root), "…")
+        self.said.append(" ".join(said.split())[:300])
 
     # the answers -----------------------------------------------------------------------------
 
