@@ -218,7 +218,7 @@ def show(observed: dict[str, Any]) -> None:
         rows, ms = observed[part], settled(observed, part)
         table.add_row(
             part, str(len(ms)), f"{np.median(ms):,.0f}", f"{np.quantile(ms, 0.9):,.0f}",
-            *[str(sum(row[name] for row in rows)) for name in ("rebuilt", "caught_up", "snapshots")],
+            *[str(sum(row[n] for row in rows)) for n in ("rebuilt", "caught_up", "snapshots")],
             f"{max(row['state_bytes'] for row in rows) / 1e6:,.1f}",
         )  # fmt: skip
     console.print(table)
@@ -229,11 +229,13 @@ def show(observed: dict[str, Any]) -> None:
 def judge(observed: dict[str, Any]) -> list[Bar]:
     rebuilt = max(r["nanoseconds"] / 1e9 for r in observed["restart"])
     late = [row for row in observed["steady"] if row["batch"] > observed["steady"][0]["batch"] + 3]
+    empty = float(np.median(settled(observed, "small")))
+    again = sum(row["rebuilt"] for row in late)
     return [
-        Bar("500 ms / an empty micro-batch", EMPTY_MS / float(np.median(settled(observed, "small"))), 1.0),
+        Bar("500 ms / an empty micro-batch", EMPTY_MS / empty, 1.0),
         Bar("15 s / recovery of the slowest shard", RECOVERY_S / rebuilt, 1.0),
-        Bar("1 / (1 + shards built again in steady state)", 1 / (1 + sum(r["rebuilt"] for r in late)), 1.0),
-    ]  # fmt: skip
+        Bar("1 / (1 + shards built again in steady state)", 1 / (1 + again), 1.0),
+    ]
 
 
 if __name__ == "__main__":
