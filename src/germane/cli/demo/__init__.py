@@ -13,7 +13,7 @@ from germane.cli.demo.flights import show
 def demo(
     days: Annotated[
         int, typer.Option(min=1, max=364, help="Days of 2013, around a blizzard.")
-    ] = 14,
+    ] = 10,
     travellers: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="People with three profiles each, or four.")
     ] = 10_000,
@@ -30,7 +30,7 @@ def demo(
 ) -> None:
     """See the filter at work: flights of New York, travellers whose plans change, a blizzard.
 
-    Two weeks take about a minute on two cores, more on the very first run.
+    Ten days take about a minute on two free cores, more on the very first run.
     """
     if not (story or plain or fast):
         console = Console(highlight=False)

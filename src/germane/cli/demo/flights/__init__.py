@@ -1,4 +1,4 @@
-"""Two weeks at New York's airports in 2013, through the pipeline on Spark.
+"""A blizzard at New York's airports in 2013, through the pipeline on Spark.
 
 ``source`` reads the flights and the weather that there were. ``people`` and ``stations`` make up
 who watches them: travellers with their hosts, and crews on the ramps. ``world`` puts it all into

@@ -53,7 +53,7 @@ class World(NamedTuple):
         return [source.midnight(day + timedelta(days=1)) for day in self.days[:-1]] + [2**62]
 
 
-def build(n_days: int = 14, n_travellers: int = 10_000, seed: int = 1) -> World:
+def build(n_days: int = 10, n_travellers: int = 10_000, seed: int = 1) -> World:
     """Read what happened, and make up who watched it."""
     days = source.period(n_days)
     random = Random(seed)
