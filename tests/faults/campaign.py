@@ -47,7 +47,7 @@ def main() -> int:
         else [pick.randrange(100_000) for _ in range(arguments.rounds)]
     )
     scratch = Path(tempfile.mkdtemp(prefix="germane-faults-"))
-    drivers = Drivers(scratch, not arguments.large_state, arguments.java)
+    drivers = Drivers(scratch, not arguments.large_state)
     only = arguments.faults.split(",") if arguments.faults else None
     rounds, end = [], time.monotonic() + arguments.seconds
     path = RESULTS / f"faults-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
@@ -81,7 +81,7 @@ def _record(path: Path, arguments: argparse.Namespace, rounds: list[dict[str, An
         total.update(done["counts"])
     git = ["git", "-C", str(TESTS), "rev-parse", "--short=12", "HEAD"]
     record = {
-        "arguments": {name: told for name, told in vars(arguments).items() if name != "java"},
+        "arguments": vars(arguments),
         "commit": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
         "machine": {"cpus": os.cpu_count(), "python": platform.python_version()},
         "rounds_right": sum(not done["error"] for done in rounds),
@@ -102,5 +102,4 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--round", type=int, help="only this one")
     parser.add_argument("--faults", help=f"only these, of {','.join(FAULTS)}")
     parser.add_argument("--large-state", action="store_true", help="snapshots as in earnest")
-    parser.add_argument("--java", default="", help="more options for Java")
     return parser.parse_args()

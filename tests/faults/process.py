@@ -31,7 +31,6 @@ class Driver:
         scratch: Path,
         cores: int = 2,
         small_state: bool = True,
-        java: str = "",
         **settings: Any,
     ) -> None:
         self.about = {"cores": cores, "small_state": small_state, **settings}
@@ -43,7 +42,7 @@ class Driver:
             "settings": {
                 "spark.default.parallelism": 2,
                 "spark.local.dir": str(scratch),
-                "spark.driver.extraJavaOptions": f"{JAVA} -Djava.io.tmpdir={scratch} {java}",
+                "spark.driver.extraJavaOptions": f"{JAVA} -Djava.io.tmpdir={scratch}",
                 "spark.python.daemon.module": "tests.faults.daemon",
                 # Spark's own snapshots, and the end of old files, within seconds.
                 "spark.sql.streaming.stateStore.maintenanceInterval": "2s",

@@ -29,10 +29,9 @@ class Drivers:
         self,
         scratch: Path,
         small_state: bool = True,
-        java: str = "",
         options: Sequence[dict[str, Any]] = OPTIONS,
     ) -> None:
-        self.scratch, self.small_state, self.java = scratch, small_state, java
+        self.scratch, self.small_state = scratch, small_state
         self.options = options
         self.driver: Driver | None = None
         self.n_begun = 0
@@ -45,7 +44,6 @@ class Drivers:
             self.scratch / f"driver-{self.n_begun}",
             cores=pick.choice([1, 2, 3]),
             small_state=self.small_state,
-            java=self.java,
             **pick.choice(self.options),
         )
         return self.driver
