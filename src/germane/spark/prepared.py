@@ -149,21 +149,29 @@ def _play_function(
     path: str, agreed: Layout, keeps: bool
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def play(batches: Iterator[Any]) -> Iterator[Any]:
-        held: list[Shard] = []
+        # A nested function travels with copies of the globals it names; this module's must stay.
+        from germane.spark.prepared import play_prepared
 
-        def shard_of(number: int) -> Shard:
-            shard = KEPT.pop((path, number), None) or _load(path, number, agreed)
-            shard.filter.rewind()
-            held.append(shard)
-            return shard
-
-        yield from play_shards(batches, agreed, shard_of)
-        for shard in held if keeps else ():
-            KEPT[path, shard.number] = shard
-            while len(KEPT) > MOST_KEPT:
-                KEPT.popitem(last=False)
+        return play_prepared(batches, path, agreed, keeps)
 
     return play
+
+
+def play_prepared(batches: Iterator[Any], path: str, agreed: Layout, keeps: bool) -> Iterator[Any]:
+    """Messages through a shard that this worker has, or loads."""
+    held: list[Shard] = []
+
+    def shard_of(number: int) -> Shard:
+        shard = KEPT.pop((path, number), None) or _load(path, number, agreed)
+        shard.filter.rewind()
+        held.append(shard)
+        return shard
+
+    yield from play_shards(batches, agreed, shard_of)
+    for shard in held if keeps else ():
+        KEPT[path, shard.number] = shard
+        while len(KEPT) > MOST_KEPT:
+            KEPT.popitem(last=False)
 
 
 def _load(path: str, number: int, agreed: Layout) -> Shard:
