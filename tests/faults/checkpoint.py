@@ -38,7 +38,7 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
     while time.monotonic() < end:
         if condition():
             return True
-        time.sleep(0.005)
+        time.sleep(0.01)
     return condition()
 
 

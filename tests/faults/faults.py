@@ -25,7 +25,7 @@ CUTS = ("any time", "at once", "computing", "writing", "written", "done")
 def kill_workers(play: Play, pick: random.Random) -> None:
     """Python workers die while they compute: their tasks are tried again."""
     lost = play.driver.n_lost_tasks()
-    for _ in range(pick.randint(1, 2)):
+    for _ in range(min(pick.randint(1, 2), play.n_left)):
         before = checkpoint.planned(play.root)
         play.publish()
         play.driver.ask("settle")
@@ -53,9 +53,10 @@ def move_shards(play: Play, pick: random.Random) -> None:
 def kill_driver(play: Play, pick: random.Random) -> None:
     """The process dies in a micro-batch; another goes on, perhaps with more cores or fewer."""
     before = checkpoint.planned(play.root)
+    cut = pick.choice(CUTS) if play.n_left else "any time"
     play.publish()
     play.driver.ask("settle")
-    _wait_for_cut(play, pick.choice(CUTS), before + 1, pick)
+    _wait_for_cut(play, cut, before + 1, pick)
     play.driver.kill()
     play.counts["kills of the driver"] += 1
     play.counts["kills in a batch"] += checkpoint.running(play.root)

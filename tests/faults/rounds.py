@@ -12,14 +12,21 @@ from tests.faults.play import Play
 from tests.faults.process import Driver
 from tests.faults.scenes import Scene
 
+QUICK = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
+    "checkpointing.FileSystemBasedCheckpointFileManager"
+}
 NO_REUSE = {"spark.python.worker.reuse": "false"}
 OPTIONS: tuple[dict[str, Any], ...] = (
-    *[{}] * 5,
+    *[{}] * 4,
+    QUICK,
+    QUICK,
     {"spark.python.factory.idleWorkerMaxPoolSize": 1},
     {"spark.sql.streaming.stateStore.maintenanceInterval": "60s"},
     NO_REUSE,
 )
-"""Settings that a driver may have: few copies of shards, no snapshots of Spark's, no copies."""
+"""Settings that a driver may have: another way of writing checkpoints, few copies of shards, no
+snapshots of Spark's, no copies."""
 
 
 class Drivers:

@@ -11,30 +11,30 @@ if not Path("/proc/self/task").exists():
 
 from tests.faults import checkpoint
 from tests.faults.play import Play, Wrong
-from tests.faults.rounds import Drivers, suffer
+from tests.faults.rounds import QUICK, Drivers, suffer
 from tests.faults.scenes import Scene
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 ROUNDS = {
-    "lost workers": (
-        ["workers", "shards"],
-        Scene(1, shards=3, together=False, form="json", sink="parquet", n_parts=5),
+    "lost processes": (
+        ["workers", "shards", "driver"],
+        Scene(1, shards=3, together=False, form="json", sink="parquet", n_parts=6),
     ),
     "lost batches": (
         ["sink", "repeat", "state"],
         Scene(2, shards=2, together=True, form="parquet", sink="function", n_parts=5),
     ),
-    "lost driver": (
-        ["driver"],
-        Scene(3, shards=4, together=False, form="parquet", sink="sql", n_parts=3),
-    ),
+}
+STRUCK = {
+    "lost processes": ("tasks lost", "idle workers killed", "kills of the driver", "rebuilt"),
+    "lost batches": ("sinks broken", "batches repeated", "damage refused"),
 }
 
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
     """One Spark for all rounds, apart from those that lose it."""
-    made = Drivers(tmp_path_factory.mktemp("drivers"), options=[{}])
+    made = Drivers(tmp_path_factory.mktemp("drivers"), options=[QUICK])
     yield made
     made.close()
 
@@ -44,12 +44,7 @@ def test_a_round(drivers: Drivers, tmp_path: Path, name: str) -> None:
     faults, scene = ROUNDS[name]
     play = Play(scene, tmp_path / "play", drivers.for_a_round(scene.seed))
     suffer(play, faults, scene.seed)
-    struck = {
-        "lost workers": ("tasks lost", "idle workers killed", "rebuilt"),
-        "lost batches": ("sinks broken", "batches repeated", "damage refused"),
-        "lost driver": ("kills of the driver",),
-    }
-    assert all(play.counts[what] for what in struck[name]), play.counts
+    assert all(play.counts[what] for what in STRUCK[name]), play.counts
 
 
 @pytest.mark.xfail(reason="Spark asks inputs again only after a batch", raises=Wrong)
