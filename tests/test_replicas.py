@@ -124,7 +124,8 @@ class Cluster:
         for row in rows:
             if row.found is not None:
                 for found in decode(row.found).to_pylist():
-                    pairs = zip(found["profiles"], found["contexts"], strict=True)
+                    names = found["profiles"]
+                    pairs = zip(names, found["contexts"] or [None] * len(names), strict=True)
                     self.found += [(found["seq"], found["message"], p, c) for p, c in pairs]
             if row.letters is not None:
                 self.letters += decode(row.letters).to_pylist()

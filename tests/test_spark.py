@@ -91,7 +91,9 @@ def embedded(before, events):
     found = [
         (row["seq"], row["message"], profile, context)
         for row in done.to_lists().to_pylist()
-        for profile, context in zip(row["profiles"], row["contexts"], strict=True)
+        for profile, context in zip(
+            row["profiles"], row["contexts"] or [None] * len(row["profiles"]), strict=True
+        )
     ]
     assert sorted(row[:3] for row in found) == sorted(expected)
     assert sorted(r.position for r in done.rejected) == sorted(p for p, _ in malformed)

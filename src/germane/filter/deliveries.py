@@ -94,25 +94,29 @@ class Deliveries:
         """An Arrow table of the messages that reach somebody, in columns.
 
         ``seq``, ``message`` (its id), ``profiles`` and ``contexts``: lists that go together, each
-        in no order; a context is null where the profile has none.
+        in no order; a context is null where the profile has none, and so is the list of them where
+        no profile of any message has one.
         """
         import pyarrow as pa
 
         rows = [run.laid_out() for run in self._runs]
         pairs = list(zip(self._runs, rows, strict=True))
-        counts = self.counts
-        ends = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
         profiles = _joined([run.ids.column(part) for run, part in pairs])
         contexts = _joined([run.ids.contexts_of(part) for run, part in pairs])
-        table = pa.table(
+        counts = self.counts
+        reached = counts > 0
+        ends = pa.array(np.concatenate(([0], np.cumsum(counts)[reached])), pa.int32())
+        lists = pa.ListArray.from_arrays(ends, profiles)
+        return pa.table(
             {
-                "seq": pa.array(self.seqs),
-                "message": self._message_column(),
-                "profiles": pa.ListArray.from_arrays(ends, profiles),
-                "contexts": pa.ListArray.from_arrays(ends, contexts),
+                "seq": pa.array(self.seqs[reached]),
+                "message": self._message_column().filter(pa.array(reached)),
+                "profiles": lists,
+                "contexts": pa.ListArray.from_arrays(ends, contexts)
+                if contexts.null_count < len(contexts)
+                else pa.nulls(len(lists), pa.list_(contexts.type)),
             }
         )
-        return table.filter(pa.array(counts > 0))
 
     def _message_column(self) -> Any:
         import pyarrow as pa
@@ -133,4 +137,6 @@ def _joined(parts: list[Any]) -> Any:
 
     kinds = {part.type for part in parts if part.null_count < len(part)} or {pa.string()}
     kind = kinds.pop()
+    if len(parts) == 1:
+        return parts[0].cast(kind)
     return pa.concat_arrays([part.cast(kind) for part in parts] or [pa.nulls(0, kind)])

@@ -58,10 +58,10 @@ class ProfileIds(Ids):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        owners = self._owners_of(rows)
         ids = self._registry.contexts.ids
         if not len(ids):
-            return pa.nulls(len(rows), pa.string())
+            return pa.nulls(len(rows))
+        owners = self._owners_of(rows)
         named = ids.column(np.maximum(owners, 0))
         return named if (owners >= 0).all() else pc.if_else(pa.array(owners >= 0), named, None)
 

@@ -1,23 +1,34 @@
 """``spark.match``: a batch job. Events are merged, put on shards, and played there in order."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 
 from germane.spark.events import Inputs, check_shards, layout, merge
 from germane.spark.layout import LETTER, SHARD, Layout
 from germane.spark.shards import Shard
 
 
-class Results(NamedTuple):
-    """Two DataFrames of one job; the job runs for each that is used, unless you cache ``found``."""
+class Results:
+    """What one job finds; it runs for each DataFrame that is used, unless you cache ``found``."""
 
-    deliveries: DataFrame  # seq, message, profile, context
-    rejected: DataFrame  # seq, kind, reason, event (as JSON): the dead letters
-    found: DataFrame  # what both are made of
+    def __init__(self, found: DataFrame, agreed: Layout) -> None:
+        self.found = found
+        """A row a message with its profiles, or a row a dead letter."""
+        self._agreed = agreed
+
+    @cached_property
+    def deliveries(self) -> DataFrame:
+        """A row a delivery: ``seq``, ``message``, ``profile``, ``context``."""
+        return deliveries(self.found, self._agreed)
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """A row a dead letter: ``seq``, ``kind``, ``reason``, ``event`` as JSON."""
+        return self.found.where("reason IS NOT NULL").select(*LETTER)
 
 
 def match(
@@ -44,7 +55,7 @@ def play(inputs: Inputs, shards: int | None = None) -> Results:
     agreed = layout(inputs)
     n_shards = check_shards(shards, inputs.session)
     ordered = in_order(merge(inputs, agreed, n_shards), n_shards)
-    return results(ordered.mapInArrow(_shard_function(agreed), agreed.found_in_sql()), agreed)
+    return Results(ordered.mapInArrow(_shard_function(agreed), agreed.found_in_sql()), agreed)
 
 
 def in_order(events: DataFrame, n_shards: int) -> DataFrame:
@@ -52,34 +63,21 @@ def in_order(events: DataFrame, n_shards: int) -> DataFrame:
 
     All shards must agree on the order of what has no ``seq``: an id may be there twice.
     """
-    return events.repartitionById(n_shards, SHARD).sortWithinPartitions(
-        fn.col("seq").asc_nulls_first(), "id", "context", "condition"
-    )
-
-
-def results(found: DataFrame, agreed: Layout) -> Results:
-    """What shards found, as callers want it."""
-    return Results(deliveries(found, agreed), letters(found), found)
+    ordered = events.repartitionById(n_shards, SHARD)
+    return ordered.sortWithinPartitions("seq", "id", "context", "condition")  # nulls first
 
 
 def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
     """One row a delivery."""
-    to = fn.explode(fn.arrays_zip("profiles", "contexts")).alias("to")
-    return (
-        found.where("reason IS NULL")
-        .select("seq", "message", to)
-        .select(
-            "seq",
-            fn.col("message").cast(agreed.message),
-            fn.col("to.profiles").cast(agreed.profile).alias("profile"),
-            fn.col("to.contexts").cast(agreed.context).alias("context"),
-        )
+    each = found.where("reason IS NULL").selectExpr(
+        "seq", "message", "contexts", "posexplode(profiles) AS (_at, profile)"
     )
-
-
-def letters(found: DataFrame) -> DataFrame:
-    """One row a dead letter."""
-    return found.where("reason IS NOT NULL").select(*LETTER)
+    return each.selectExpr(
+        "seq",
+        f"CAST(message AS {agreed.message}) AS message",
+        f"CAST(profile AS {agreed.profile}) AS profile",
+        f"CAST(get(contexts, _at) AS {agreed.context}) AS context",
+    )
 
 
 def _shard_function(agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -4,12 +4,13 @@ A profile lives where its context does: a context's updates go to one shard, mes
 A profile may come back with a context of another shard, so other shards may have to know of it:
 ``home`` is the one that registers it, or answers for an event that nobody takes. Ids are carried
 as int64 if all of them are integers, else as strings.
+
+Columns are written as SQL: one call to Spark for all of them, not a dozen for each.
 """
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window, types
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession, types
 
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import InvalidValue, Schema
@@ -40,7 +41,7 @@ class Inputs(NamedTuple):
     """What a caller brings."""
 
     messages: DataFrame
-    profiles: DataFrame
+    profiles: DataFrame | None  # none: there are some already
     contexts: DataFrame | None = None
     updates: DataFrame | None = None
 
@@ -62,13 +63,14 @@ def layout(inputs: Inputs) -> Layout:
         if name in inputs.messages.columns:
             raise InvalidValue(f"messages have a column {name!r}, which is not supported yet")
     message = _id_type(inputs.messages, "messages", "id")
-    profile = _id_type(inputs.profiles, "profiles", "id")
+    profiles = inputs.profiles
+    profile = message if profiles is None else _id_type(profiles, "profiles", "id")
     owners = [
         _id_type(frame, name, column)
         for frame, name, column in (
             (inputs.contexts, "contexts", "id"),
             (inputs.updates, "updates", "context"),
-            (inputs.profiles, "profiles", "context"),
+            (profiles, "profiles", "context"),
         )
         if frame is not None and column in frame.columns
     ]
@@ -93,38 +95,35 @@ def check_shards(shards: int | None, session: SparkSession) -> int:
 
 def merge(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
     """All inputs of a batch job, an event a row for each shard that must see it."""
-    messages = _of_messages(inputs.messages, agreed.ids)
-    everyone = fn.explode(_all_shards(n_shards))
-    parts = [
-        messages.withColumn(SHARD, everyone),
-        _placed(_of_profiles(inputs.profiles, agreed.ids, n_shards), n_shards),
-    ]
+    everyone = f"explode({_all_shards(n_shards)})"
+    parts = [_of_messages(inputs.messages, agreed, {SHARD: everyone})]
+    if inputs.profiles is not None:
+        parts.append(_placed(_of_profiles(inputs.profiles, agreed, n_shards), agreed, n_shards))
     if inputs.contexts is not None:
-        parts.append(_of_contexts(inputs.contexts, VALUES, "id", agreed.ids, n_shards))
+        parts.append(_of_contexts(inputs.contexts, VALUES, agreed, n_shards))
     if inputs.updates is not None:
-        parts.append(_of_contexts(inputs.updates, UPDATE, "context", agreed.ids, n_shards))
-    return _union(parts, agreed)
+        parts.append(_of_contexts(inputs.updates, UPDATE, agreed, n_shards))
+    return _union(parts)
 
 
 def merge_stream(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
     """The streaming inputs, an event a row: who must see it is seen by its kind."""
-    parts = [_of_messages(inputs.messages, agreed.ids)]
-    if inputs.profiles.isStreaming:
-        parts.append(_of_profiles(inputs.profiles, agreed.ids, n_shards))
+    parts = [_of_messages(inputs.messages, agreed, {})]
+    if inputs.profiles is not None and inputs.profiles.isStreaming:
+        parts.append(_events(_of_profiles(inputs.profiles, agreed, n_shards), agreed, _PROFILE))
     if inputs.updates is not None:
-        parts.append(_of_contexts(inputs.updates, UPDATE, "context", agreed.ids, n_shards))
-    return _union(parts, agreed)
+        parts.append(_of_contexts(inputs.updates, UPDATE, agreed, n_shards))
+    return _union(parts)
 
 
 def merge_before(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame | None:
     """What a stream starts from: the inputs that are no streams."""
     parts = []
-    if not inputs.profiles.isStreaming:
-        profiles = _of_profiles(inputs.profiles, agreed.ids, n_shards)
-        parts.append(_placed(profiles, n_shards))
+    if inputs.profiles is not None and not inputs.profiles.isStreaming:
+        parts.append(_placed(_of_profiles(inputs.profiles, agreed, n_shards), agreed, n_shards))
     if inputs.contexts is not None:
-        parts.append(_of_contexts(inputs.contexts, VALUES, "id", agreed.ids, n_shards))
-    return _union(parts, agreed) if parts else None
+        parts.append(_of_contexts(inputs.contexts, VALUES, agreed, n_shards))
+    return _union(parts) if parts else None
 
 
 def merge_resumed(events: DataFrame, agreed: Layout, n_shards: int, tell_all: bool) -> DataFrame:
@@ -132,12 +131,13 @@ def merge_resumed(events: DataFrame, agreed: Layout, n_shards: int, tell_all: bo
 
     ``tell_all``: profiles may come and go, so that all shards must know who is there.
     """
-    is_profile = fn.col("kind") == SUBSCRIBE
-    key = fn.when(is_profile & fn.col("context").isNotNull(), fn.col("context"))
-    owned = ~is_profile | fn.col("context").isNotNull()
-    home = _place(fn.coalesce(key, fn.col("id")), owned, n_shards)
-    shard = fn.when(is_profile, fn.lit(None)).otherwise(fn.col(HOME)) if tell_all else fn.col(HOME)
-    return _union([events.withColumn(HOME, home).withColumn(SHARD, shard)], agreed)
+    is_profile = f"kind = '{SUBSCRIBE}'"
+    owned = f"(NOT ({is_profile}) OR context IS NOT NULL)"
+    key = f"coalesce(CASE WHEN {is_profile} THEN context END, id)"
+    home = _place(key, owned, n_shards)
+    shard = f"CASE WHEN {is_profile} THEN NULL ELSE {home} END" if tell_all else home
+    same = {name: name for name in FIELDS}
+    return _events(events, agreed, {**same, HOME: home, SHARD: shard})
 
 
 def event_columns(agreed: Layout) -> dict[str, str]:
@@ -149,9 +149,9 @@ def event_columns(agreed: Layout) -> dict[str, str]:
     }  # fmt: skip
 
 
-def quoted(name: str) -> Column:
-    """A column of any name."""
-    return fn.col(f"`{name.replace('`', '``')}`")
+def quoted(name: str) -> str:
+    """A column of any name, in SQL."""
+    return f"`{name.replace('`', '``')}`"
 
 
 # attributes ------------------------------------------------------------------------------------
@@ -200,87 +200,90 @@ def _attribute_type(input_: str, field: types.StructField) -> str:
     )
 
 
-def _union(parts: list[DataFrame], agreed: Layout) -> DataFrame:
-    """Events of all parts, null where a part does not have a column."""
-    kinds = event_columns(agreed)
-    frame: DataFrame | None = None
-    for part in parts:
-        chosen = part.select(
-            *[
-                (quoted(name) if name in part.columns else fn.lit(None)).cast(kind).alias(name)
-                for name, kind in kinds.items()
-            ]
-        )
-        frame = chosen if frame is None else frame.unionByName(chosen)
-    assert frame is not None
-    return frame
+def _events(frame: DataFrame, agreed: Layout, fields: dict[str, str]) -> DataFrame:
+    """An input as events: its attributes, and the fields, in SQL; null what it does not have."""
+    there = set(frame.columns)
+    columns = []
+    for name, kind in event_columns(agreed).items():
+        if name in FIELDS:
+            text = fields.get(name, f"CAST(NULL AS {kind})")
+        else:
+            text = f"CAST({quoted(name) if name in there else 'NULL'} AS {kind})"
+        columns.append(f"{text} AS {quoted(name)}")
+    return frame.selectExpr(*columns)
+
+
+def _union(parts: list[DataFrame]) -> DataFrame:
+    """Events of all parts."""
+    first, *others = parts
+    for other in others:
+        first = first.union(other)
+    return first
 
 
 # inputs ----------------------------------------------------------------------------------------
 
-
-def _of_messages(messages: DataFrame, ids: str) -> DataFrame:
-    return _event(
-        messages,
-        **{HOME: fn.lit(0), "seq": fn.col("seq"), "kind": fn.lit(MESSAGE), "id": fn.col("id")},
-    )
+_PROFILE = {name: name for name in (HOME, "seq", "kind", "id", "context", "condition")}
 
 
-def _of_contexts(frame: DataFrame, kind: str, column: str, ids: str, n_shards: int) -> DataFrame:
+def _of_messages(messages: DataFrame, agreed: Layout, placed: dict[str, str]) -> DataFrame:
+    fields = {
+        HOME: "0", "seq": "CAST(seq AS bigint)", "kind": f"'{MESSAGE}'",
+        "id": f"CAST(id AS {agreed.ids})",
+    }  # fmt: skip
+    return _events(messages, agreed, fields | placed)
+
+
+def _of_contexts(frame: DataFrame, kind: str, agreed: Layout, n_shards: int) -> DataFrame:
     """Updates, or values from before everything."""
-    home = _place(fn.col(column).cast(ids), fn.lit(True), n_shards)
-    fields = {SHARD: home, HOME: home, "kind": fn.lit(kind), "id": fn.col(column)}
-    for name in ("seq", "removed"):
-        if kind == UPDATE and name in frame.columns:
-            fields[name] = fn.col(name)
-    return _event(frame, **fields)
+    key = f"CAST({'context' if kind == UPDATE else 'id'} AS {agreed.ids})"
+    home = _place(key, "true", n_shards)
+    fields = {SHARD: home, HOME: home, "kind": f"'{kind}'", "id": key}
+    if kind == UPDATE:
+        fields["seq"] = "CAST(seq AS bigint)"
+        if "removed" in frame.columns:
+            fields["removed"] = "CAST(removed AS array<string>)"
+    return _events(frame, agreed, fields)
 
 
-def _of_profiles(profiles: DataFrame, ids: str, n_shards: int) -> DataFrame:
+def _of_profiles(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
     """Subscriptions, which live where their context does, and unsubscriptions."""
     there = set(profiles.columns)
-    kind = fn.coalesce(fn.col("op") if "op" in there else fn.lit(None), fn.lit(SUBSCRIBE))
-    context = fn.col("context") if "context" in there else fn.lit(None)
-    frame = profiles.select(
-        (fn.col("seq") if "seq" in there else fn.lit(None)).cast("bigint").alias("seq"),
-        kind.alias("kind"),
-        fn.col("id").cast(ids).alias("id"),
-        context.cast(ids).alias("context"),
-        fn.col("condition").cast("string").alias("condition"),
+    seq, op, context = (n if n in there else "NULL" for n in ("seq", "op", "context"))
+    frame = profiles.selectExpr(
+        f"CAST({seq} AS bigint) AS seq",
+        f"coalesce({op}, '{SUBSCRIBE}') AS kind",
+        f"CAST(id AS {agreed.ids}) AS id",
+        f"CAST({context} AS {agreed.ids}) AS context",
+        "CAST(condition AS string) AS condition",
     )
-    owned = fn.col("context").isNotNull() & (fn.col("kind") == SUBSCRIBE)
-    key = fn.when(owned, fn.col("context")).otherwise(fn.col("id"))
-    return frame.withColumn(HOME, _place(key, owned, n_shards))
+    owned = f"(context IS NOT NULL AND kind = '{SUBSCRIBE}')"
+    key = f"CASE WHEN {owned} THEN context ELSE id END"
+    return frame.selectExpr("*", f"{_place(key, owned, n_shards)} AS {HOME}")
 
 
-def _placed(profiles: DataFrame, n_shards: int) -> DataFrame:
+def _placed(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
     """With the shards that must see each: its home, or all if an id has several homes."""
     if n_shards == 1:
-        return profiles.withColumn(SHARD, fn.lit(0))
-    of_id = Window.partitionBy("id")
-    homes = fn.when(fn.col("kind") == SUBSCRIBE, fn.col(HOME))
-    frame = profiles.withColumn(
-        "_least", fn.coalesce(fn.min(homes).over(of_id), fn.col(HOME))
-    ).withColumn("_most", fn.coalesce(fn.max(homes).over(of_id), fn.col(HOME)))
-    settled = fn.col("_least") == fn.col("_most")
-    shards = fn.when(settled, fn.array("_least")).otherwise(_all_shards(n_shards))
-    home = fn.when(settled, fn.col("_least")).otherwise(fn.col(HOME))
-    return frame.withColumn(HOME, home).withColumn(SHARD, fn.explode(shards))
+        return _events(profiles, agreed, {**_PROFILE, SHARD: "0"})
+    homes = f"CASE WHEN kind = '{SUBSCRIBE}' THEN {HOME} END"
+    frame = profiles.selectExpr(
+        "*",
+        f"coalesce(min({homes}) OVER (PARTITION BY id), {HOME}) AS _least",
+        f"coalesce(max({homes}) OVER (PARTITION BY id), {HOME}) AS _most",
+    )
+    shards = f"CASE WHEN _least = _most THEN array(_least) ELSE {_all_shards(n_shards)} END"
+    home = f"CASE WHEN _least = _most THEN _least ELSE {HOME} END"
+    return _events(frame, agreed, {**_PROFILE, HOME: home, SHARD: f"explode({shards})"})
 
 
-def _event(frame: DataFrame, **fields: Column) -> DataFrame:
-    """An input's attributes, with the fields of events beside."""
-    kept = [quoted(name) for name in frame.columns if name not in FIELDS]
-    return frame.select(*kept, *[column.alias(name) for name, column in fields.items()])
+def _all_shards(n_shards: int) -> str:
+    return f"sequence(0, {n_shards - 1})"
 
 
-def _all_shards(n_shards: int) -> Column:
-    return fn.sequence(fn.lit(0), fn.lit(n_shards - 1))
-
-
-def _place(key: Column, owned: Column, n_shards: int) -> Column:
+def _place(key: str, owned: str, n_shards: int) -> str:
     """The shard of a context, or of a profile without one."""
-    return fn.pmod(fn.xxhash64(owned, key.cast("string")), fn.lit(n_shards)).cast("int")
+    return f"CAST(pmod(xxhash64({owned}, CAST({key} AS string)), {n_shards}) AS int)"
 
 
 def _require(frame: DataFrame, name: str, *columns: str) -> None:

@@ -16,12 +16,11 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.fs as pafs
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 
 from germane.filter import Filter
 from germane.model import InvalidValue
-from germane.spark.batch import Results, in_order, play_shards, results
-from germane.spark.events import Inputs, check_shards, layout, merge_before, merge_stream
+from germane.spark.batch import Results, in_order, play_shards
+from germane.spark.events import Inputs, check_shards, layout, merge, merge_before
 from germane.spark.layout import LETTER, SHARD, Layout
 from germane.spark.shards import Shard
 
@@ -46,10 +45,8 @@ class Prepared(NamedTuple):
 
     def play(self, messages: DataFrame, updates: DataFrame | None = None) -> Results:
         """As ``match``, with the dead letters beside the deliveries."""
-        nobody = messages.sparkSession.createDataFrame([], "id string, condition string")
-        if self.agreed.ids == "bigint":
-            nobody = nobody.withColumn("id", fn.col("id").cast("bigint"))
-        given = layout(Inputs(messages, nobody, None, updates))
+        inputs = Inputs(messages, None, None, updates)
+        given = layout(inputs)
         for name, type_ in given.schema.items():
             if self.agreed.schema.get(name) != type_:
                 known = self.agreed.schema.get(name, "not known")
@@ -59,14 +56,9 @@ class Prepared(NamedTuple):
         if self.agreed.ids == "bigint" and given.ids != "bigint":
             raise InvalidValue("ids were integers when profiles were prepared; now they are not")
         agreed = self.agreed._replace(message=given.message)
-        frame = merge_stream(Inputs(messages, nobody, None, updates), agreed, self.shards)
-        everyone = fn.sequence(fn.lit(0), fn.lit(self.shards - 1))
-        placed = fn.coalesce(fn.array_compact(fn.array(SHARD)), fn.array())
-        shards = fn.when(fn.size(placed) > 0, placed).otherwise(everyone)
-        frame = frame.withColumn(SHARD, fn.explode(shards))
         function = _play_function(self.path, agreed, keeps=updates is None)
-        ordered = in_order(frame, self.shards)
-        return results(ordered.mapInArrow(function, agreed.found_in_sql()), agreed)
+        ordered = in_order(merge(inputs, agreed, self.shards), self.shards)
+        return Results(ordered.mapInArrow(function, agreed.found_in_sql()), agreed)
 
 
 def prepare(

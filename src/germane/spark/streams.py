@@ -199,9 +199,10 @@ class _Output:
         if self.per == "delivery":
             return rows
         if self.per == "message":
+            nobodys = fn.transform("profiles", lambda profile: fn.lit(None).cast(self.agreed.ids))
             lists = found.groupBy("seq", "message").agg(
                 fn.flatten(fn.collect_list("profiles")).alias("profiles"),
-                fn.flatten(fn.collect_list("contexts")).alias("contexts"),
+                fn.flatten(fn.collect_list(fn.coalesce("contexts", nobodys))).alias("contexts"),
             )
             kinds = (self.agreed.profile, self.agreed.context)
             return lists.select(
