@@ -49,7 +49,7 @@ def session():
     """One Spark for all tests that need it; they are in the group "spark", so in one process."""
     from germane import spark
 
-    quick = "-Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # to start, not to run for hours
+    quick = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # to start, not to run for hours
     return spark.session(
         master="local[2,4]",
         settings={

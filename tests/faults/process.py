@@ -15,7 +15,7 @@ from tests.faults import TESTS
 
 START_S = 240
 ANSWER_S = 240
-JAVA = "-Xss4m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Quick to start: a driver does not live long here."""
 
 

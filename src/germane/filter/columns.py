@@ -31,6 +31,7 @@ class Columns:
         self.errors: dict[int, GermaneError] = {}
         self._known: dict[str, tuple[Keys, Any]] = {}  # keys, and the version of their strings
         self._present: dict[str, NDArray[np.bool_]] = {}
+        self._kept: set[str] = set()  # names of columns whose strings are members
 
     @property
     def read(self) -> Set[str]:
@@ -63,12 +64,13 @@ class Columns:
                     self._schema.fix(name, type_, where)
 
     def keys(self, name: str, rows: NDArray[np.int64], keep: bool) -> Keys:
-        """Keys of a column, whole; strings of ``rows`` become members where they are kept."""
+        """Keys of a column, whole; strings of ``rows``, always the same, are kept as members."""
         type_ = self._schema.type_of(name)
         if type_ is None:
             return (np.full(self._table.num_rows, np.nan),)
-        if type_ == "string" and keep:
+        if type_ == "string" and keep and name not in self._kept:
             self._keep_strings(name, rows)
+            self._kept.add(name)
         known = self._known.get(name)
         if known is None or (type_ == "string" and known[1] != self._strings.version):
             known = self._known[name] = (self._read(name, type_), self._strings.version)

@@ -170,8 +170,13 @@ class ArrowEvents:
                 self.columns.names.remove(name)
 
     def _remember_removed(self) -> None:
-        if "removed" in self._names and self.table.column("removed").null_count < self.n:
-            self._removed = self.table.column("removed").to_pylist()
+        if "removed" not in self._names:
+            return
+        removed = self.table.column("removed")
+        of_lists = str(removed.type).startswith(("list", "large_list"))
+        empty = of_lists and not any(len(chunk.flatten()) for chunk in removed.chunks)
+        if not empty and removed.null_count < self.n:
+            self._removed = removed.to_pylist()
 
     def _reject(self, i: int, error: GermaneError, seq: Any = ...) -> None:
         event = {n: v for n, v in self.table.slice(i, 1).to_pylist()[0].items() if v is not None}

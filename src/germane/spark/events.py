@@ -200,13 +200,17 @@ def _attribute_type(input_: str, field: types.StructField) -> str:
     )
 
 
+_NONE = "CAST(array() AS array<string>)"
+"""An empty list: on its way to Python, Spark goes over a column's nulls again with every row."""
+
+
 def _events(frame: DataFrame, agreed: Layout, fields: dict[str, str]) -> DataFrame:
     """An input as events: its attributes, and the fields, in SQL; null what it does not have."""
     there = set(frame.columns)
     columns = []
     for name, kind in event_columns(agreed).items():
         if name in FIELDS:
-            text = fields.get(name, f"CAST(NULL AS {kind})")
+            text = fields.get(name, _NONE if name == "removed" else f"CAST(NULL AS {kind})")
         else:
             text = f"CAST({quoted(name) if name in there else 'NULL'} AS {kind})"
         columns.append(f"{text} AS {quoted(name)}")
@@ -242,7 +246,7 @@ def _of_contexts(frame: DataFrame, kind: str, agreed: Layout, n_shards: int) -> 
     if kind == UPDATE:
         fields["seq"] = "CAST(seq AS bigint)"
         if "removed" in frame.columns:
-            fields["removed"] = "CAST(removed AS array<string>)"
+            fields["removed"] = f"coalesce(CAST(removed AS array<string>), {_NONE})"
     return _events(frame, agreed, fields)
 
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
 from germane.model import GermaneError
@@ -41,11 +42,21 @@ COUNTS = (
 )  # fmt: skip
 """What a shard tells of a micro-batch."""
 RESULT = f"shard int, found binary, letters binary, {', '.join(f'{c} bigint' for c in COUNTS)}"
-HEAD = (
-    "version bigint, word string, snapshot bigint, parts bigint, snapshot_bytes bigint, "
-    "delta_bytes bigint, gate string, recent binary, held binary, letters binary"
-)
-DELTA = "before string, changes binary"
+# Schemas as objects: as text, each would go to the JVM to be read, in every task.
+_LONG, _TEXT, _BYTES = LongType(), StringType(), BinaryType()
+HEAD = StructType(
+    [
+        StructField(name, kind)
+        for name, kind in (
+            ("version", _LONG), ("word", _TEXT), ("snapshot", _LONG), ("parts", _LONG),
+            ("snapshot_bytes", _LONG), ("delta_bytes", _LONG), ("gate", _TEXT),
+            ("recent", _BYTES), ("held", _BYTES), ("letters", _BYTES),
+        )
+    ]
+)  # fmt: skip
+VERSION, PART_NUMBER = (StructType([StructField(n, _LONG)]) for n in ("version", "part"))
+DELTA = StructType([StructField("before", _TEXT), StructField("changes", _BYTES)])
+PART = StructType([StructField("part", _BYTES)])
 PART_BYTES = 1 << 24
 """Bytes of a part of a snapshot, or of a row of results, about."""
 LEAST_DELTAS = 1 << 22
@@ -107,8 +118,8 @@ class Replica(StatefulProcessor):
         """Ask for the state."""
         self._handle = handle
         self._head = handle.getValueState("head", HEAD)
-        self._deltas = handle.getMapState("deltas", "version bigint", DELTA)
-        self._parts = handle.getMapState("snapshot", "part bigint", "part binary")
+        self._deltas = handle.getMapState("deltas", VERSION, DELTA)
+        self._parts = handle.getMapState("snapshot", PART_NUMBER, PART)
 
     def close(self) -> None:
         """Nothing to do: copies stay."""

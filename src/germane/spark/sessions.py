@@ -1,6 +1,7 @@
 """A local Spark session that suits the pipeline; on a cluster, bring your own."""
 
 import os
+import socket
 import sys
 from typing import Any
 
@@ -15,10 +16,20 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",  # it would merge the partitions of shards
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.driver.extraJavaOptions": "-Xss4m",  # a stop inside foreachBatch needs the depth
 }
-LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-"""Nobody else needs to reach the driver if everything runs in it."""
+LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",  # nobody else needs to reach the driver
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "germane.spark.daemon",
+    # Over TCP, each batch on its way to Python waits 40 ms for an acknowledgement.
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
+}
+JAVA = (
+    "-Xss4m",  # a stop inside foreachBatch needs the depth
+    "-Darrow.enable_unsafe_memory_access=true",  # no bounds are checked for each id in a list
+    "-Darrow.enable_null_check_for_get=false",
+)
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def session(
@@ -27,7 +38,7 @@ def session(
     """The running session, or a local one with as many cores as there are.
 
     ``settings`` go over the defaults, which ask for a Java 17 or newer, workers with this very
-    Python, tasks that are tried again, and UTC.
+    Python, tasks that are tried again, and UTC; options for Java are added to the defaults.
     """
     running = SparkSession.getActiveSession()
     if running is not None and master is None:
@@ -41,7 +52,9 @@ def session(
     defaults: dict[str, Any] = dict(SETTINGS)
     if place.startswith("local[") or place == "local":
         defaults |= LOCAL | {"spark.sql.shuffle.partitions": 2 * cores}  # 200 are for clusters
-    for name, value in {**defaults, **(settings or {})}.items():
+    chosen = {**defaults, **(settings or {})}
+    chosen[JAVA_OPTIONS] = " ".join((*JAVA, chosen.get(JAVA_OPTIONS, "")))
+    for name, value in chosen.items():
         builder = builder.config(name, str(value))
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")

@@ -213,7 +213,8 @@ class Shard:
     def _letter(self, letter: Rejected, played: Played) -> None:
         if letter.event.get(HOME, self.number) != self.number:
             return
-        shown = {n: v for n, v in letter.event.items() if v is not None and n not in PLACING}
+        there = {n: v for n, v in letter.event.items() if v is not None and v != []}
+        shown = {n: v for n, v in there.items() if n not in PLACING}
         played.letters.append(
             {
                 "seq": letter.seq,

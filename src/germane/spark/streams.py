@@ -153,7 +153,8 @@ class Query:
     def metrics(self) -> DataFrame:
         """A row a shard and micro-batch, of the last thousand micro-batches."""
         kinds = ", ".join(f"{name} bigint" for name in ("batch", "shard", *COUNTS))
-        return self._session.createDataFrame(list(self._out.metrics), kinds)
+        rows = [row for of_batch in list(self._out.metrics) for row in of_batch]
+        return self._session.createDataFrame(rows, kinds)
 
     def dead_letters(self) -> DataFrame:
         """What was rejected, and why: ``seq``, ``kind``, ``reason``, ``event`` as JSON."""
@@ -175,13 +176,14 @@ class _Output:
     letters: Write
     per: str
     agreed: Layout
-    metrics: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=KEPT))
+    metrics: deque[list[tuple[int, ...]]] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def write(self, results: DataFrame, batch: int) -> None:
         results.persist()
         try:
-            told = results.where("events IS NOT NULL").select("shard", *COUNTS).collect()
-            self.metrics.extend((batch, *row) for row in told)
+            rows = results.selectExpr("shard", *COUNTS).collect()
+            told = [row for row in rows if row.events is not None]
+            self.metrics.append([(batch, *row) for row in told])
             if sum(row.rejected for row in told):
                 unpacked = self._unpacked(results, "letters")
                 self.letters(unpacked.select(*LETTER), batch)
@@ -191,8 +193,7 @@ class _Output:
             results.unpersist()
 
     def _unpacked(self, results: DataFrame, column: str) -> DataFrame:
-        chosen = results.where(f"{column} IS NOT NULL").select(column)
-        return chosen.mapInArrow(unpacker(column), self.agreed.found_in_sql())
+        return results.selectExpr(column).mapInArrow(unpacker(column), self.agreed.found_in_sql())
 
     def _arranged(self, found: DataFrame) -> DataFrame:
         rows = one_a_row(found, self.agreed)

@@ -20,8 +20,7 @@ from germane.cli.demo.flights.world import World
 
 SETTINGS = {
     # A minute is too short for Java's second compiler, and for a collector that works aside.
-    "spark.driver.extraJavaOptions": "-Xss4m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.python.daemon.module": "germane.cli.demo.flights.daemon",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # Quicker on a local disk, where a rename is all that is needed.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
