@@ -7,24 +7,30 @@ three-valued logic (True, False, None), once per profile and message. It shares 
 engine, so that the two can only agree by both being right.
 
 Inside, a number is a float that is never NaN, a timestamp is an int of microseconds since 1970
-UTC, a location is a pair (latitude, longitude), and NULL is None.
+UTC, a location is a pair (latitude, longitude), a category is a pair (graph, names of nodes), never
+without names, and NULL is None. The type of a category is its graph itself, so two attributes are
+categories of one graph iff they hold the same object.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from numbers import Integral, Real
 
 import numpy as np
+from naive_graphs import Edge, NaiveGraph
+
+Type = str | NaiveGraph
 
 EARTH_RADIUS_M = 6371008.8
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE".split())
+KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS".split())
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-FIELDS = ("seq", "kind", "id", "removed", "context", "condition")  # the rest are attributes
+FIELDS = "seq kind id removed context condition graph add remove".split()  # the rest: attributes
 
 
 class NaiveError(ValueError):
@@ -137,8 +143,13 @@ class Parser:
             pattern = self._string()
             escape = self._string() if self._skip("ESCAPE") else None
             return self._negate(negated, ("like", left, pattern, escape))
+        if self._peek("WITHIN", "CONTAINS"):
+            operator = self._take("WITHIN", "CONTAINS").lower()
+            if left[0] not in ("message", "context"):
+                raise NaiveError(f"{operator} after {left!r}, which is no attribute")
+            return self._negate(negated, (operator, left, self._nodes()))
         if negated:
-            self._take("BETWEEN", "IN", "LIKE")
+            self._take("BETWEEN", "IN", "LIKE", "WITHIN", "CONTAINS")
         return left
 
     @staticmethod
@@ -152,6 +163,25 @@ class Parser:
             items.append(self._sum())
         self._take(")")
         return tuple(items)
+
+    def _nodes(self) -> tuple:
+        """What stands after WITHIN or CONTAINS: one string, a list of them, or an attribute."""
+        if self._peek("word"):
+            tree = self._word()
+            if tree[0] in ("message", "context"):
+                return tree
+            raise NaiveError(f"{tree!r} is no attribute")
+        if self._peek("quoted"):
+            return ("message", self._name())
+        nodes = []
+        if self._skip("("):
+            nodes.append(self._string())
+            while self._skip(","):
+                nodes.append(self._string())
+            self._take(")")
+        else:
+            nodes.append(self._string())
+        return ("literal", "category", (None, frozenset(nodes)))
 
     def _sum(self) -> tuple:
         tree = self._product()
@@ -244,10 +274,21 @@ def typed(raw: object) -> tuple[str, object]:
     raise NaiveError(f"no type for {raw!r}")
 
 
+def category(raw: object, graph: NaiveGraph) -> tuple | None:
+    """A node or a collection of nodes; an empty collection is NULL."""
+    names = [raw] if isinstance(raw, str) else raw
+    if not isinstance(names, list | tuple | set | frozenset):
+        raise NaiveError(f"no nodes: {raw!r}")
+    for name in names:
+        if not isinstance(name, str) or name not in graph.nodes:
+            raise NaiveError(f"unknown node {name!r}")
+    return (graph, frozenset(names)) if names else None
+
+
 class Types:
     """One namespace of attribute types, for messages and contexts together."""
 
-    def __init__(self, schema: dict[str, str] | None) -> None:
+    def __init__(self, schema: dict[str, Type] | None) -> None:
         self._known = dict(schema or {})
         self._same: list[tuple[str, str]] = []
 
@@ -256,10 +297,15 @@ class Types:
         twin._same = list(self._same)
         return twin
 
-    def of(self, name: str) -> str | None:
+    def of(self, name: str) -> Type | None:
         return self._known.get(name)
 
-    def fix(self, name: str, type_: str) -> None:
+    def fix(self, name: str, type_: Type) -> None:
+        if isinstance(type_, NaiveGraph):
+            if any(name in pair for pair in self._same):
+                raise NaiveError(f"{name!r} is compared somewhere; categories do not compare")
+            if self.of(name) == "category":  # declared, of a graph that nothing told so far
+                del self._known[name]
         if self._known.setdefault(name, type_) != type_:
             raise NaiveError(f"{name!r} is a {self._known[name]}, not a {type_}")
         for pair in self._same:
@@ -273,7 +319,7 @@ class Types:
         self._same.append((one, other))
 
 
-def check(tree: tuple, types: Types, wanted: str | None = None) -> str | None:
+def check(tree: tuple, types: Types, wanted: Type | None = None) -> Type | None:
     """The type of a tree, fixing attributes not seen before; None if nothing tells it yet."""
     type_ = _check(tree, types, wanted)
     if wanted and type_ != wanted:
@@ -281,7 +327,7 @@ def check(tree: tuple, types: Types, wanted: str | None = None) -> str | None:
     return type_
 
 
-def _check(tree: tuple, types: Types, wanted: str | None) -> str | None:
+def _check(tree: tuple, types: Types, wanted: Type | None) -> Type | None:
     match tree:
         case ("literal", type_, _):
             return type_
@@ -305,6 +351,8 @@ def _check(tree: tuple, types: Types, wanted: str | None) -> str | None:
         case ("like", operand, pattern, escape):
             check(operand, types, "string")
             like_pattern(pattern, escape)
+        case ("within" | "contains", left, right):
+            _check_nodes(left, right, types)
         case ("arithmetic", _, *operands) | ("minus" | "abs", *operands):
             for operand in operands:
                 check(operand, types, "number")
@@ -321,13 +369,26 @@ def _check(tree: tuple, types: Types, wanted: str | None) -> str | None:
 def _check_alike(operands: tuple, types: Types) -> None:
     """Whatever is compared has one type, and that type has an order."""
     type_ = next(filter(None, [check(operand, types) for operand in operands]), None)
-    if type_ == "location":
-        raise NaiveError("locations do not compare")
+    if type_ in ("location", "category") or isinstance(type_, NaiveGraph):
+        raise NaiveError("locations and categories do not compare")
     for operand in operands:
         if type_:
             check(operand, types, type_)
         else:
             types.link(operands[0][1], operand[1])
+
+
+def _check_nodes(left: tuple, right: tuple, types: Types) -> None:
+    """Both sides are of one graph: that of whichever side has one already."""
+    attributes = [side for side in (left, right) if side[0] != "literal"]
+    known = [types.of(name) for _, name in attributes]
+    graph = next((type_ for type_ in known if isinstance(type_, NaiveGraph)), None)
+    if graph is None:
+        raise NaiveError(f"{left[1]!r} has no content graph")
+    for attribute in attributes:
+        check(attribute, types, graph)
+    if right[0] == "literal" and not right[2][1] <= graph.nodes:
+        raise NaiveError(f"unknown nodes {right[2][1] - graph.nodes}")
 
 
 def uses_context(tree: object) -> bool:
@@ -376,6 +437,10 @@ def evaluate(tree: tuple, message: dict, context: dict) -> object:
             if value is None:
                 return None
             return like_pattern(pattern, escape).fullmatch(value) is not None
+        case ("within", left, right):
+            return covers(evaluate(right, message, context), evaluate(left, message, context))
+        case ("contains", left, right):
+            return covers(evaluate(left, message, context), evaluate(right, message, context))
         case ("arithmetic", operator, left, right):
             return calculate(
                 operator, evaluate(left, message, context), evaluate(right, message, context)
@@ -424,6 +489,14 @@ def compare(operator: str, left: object, right: object) -> bool | None:
         case ">=":
             return left >= right
     raise AssertionError(operator)
+
+
+def covers(above: tuple | None, below: tuple | None) -> bool | None:
+    """Does some node of the one cover some node of the other? A literal has no graph of its own."""
+    if above is None or below is None:
+        return None
+    graph = above[0] or below[0]
+    return any(graph.covers(a, b) for a in above[1] for b in below[1])
 
 
 def calculate(operator: str, left: float | None, right: float | None) -> float | None:
@@ -475,10 +548,21 @@ def distance(one: tuple | None, other: tuple | None) -> float | None:
 
 
 class NaiveFilter:
-    """Every profile against every message. A refused call changes nothing."""
+    """Every profile against every message. A refused call changes nothing.
 
-    def __init__(self, schema: dict[str, str] | None = None) -> None:
+    `graphs` names the attributes that are categories; two of them may share a graph. The filter
+    works on copies of the graphs.
+    """
+
+    def __init__(
+        self,
+        schema: dict[str, str] | None = None,
+        graphs: dict[str, NaiveGraph] | None = None,
+    ) -> None:
+        self._graphs = deepcopy(graphs or {})
         self._types = Types(schema)
+        for name, graph in self._graphs.items():
+            self._types.fix(name, graph)
         self._profiles: dict[str, tuple[tuple, str | None]] = {}
         self._contexts: dict[str, dict] = {}
         self._last_seq: int | None = None
@@ -503,6 +587,19 @@ class NaiveFilter:
         """Set attributes; None (and NaN) removes. A context exists from its first update."""
         inner = self._read(values)
         self._contexts.setdefault(context, {}).update(inner)
+
+    def change(self, graph: str, add: list[Edge] = (), remove: list[Edge] = ()) -> None:
+        """First add links, then remove links, in the graph of the attribute of this name."""
+        if graph not in self._graphs:
+            raise NaiveError(f"no graph {graph!r}")
+        if not is_edges(add) or not is_edges(remove):
+            raise NaiveError("links are pairs (parent, child) of strings")
+        changed = self._graphs[graph]
+        unknown = names_in(remove) - names_in(add) - changed.nodes
+        if unknown:
+            raise NaiveError(f"unknown nodes {unknown}")
+        changed.add(add)
+        changed.remove(remove)
 
     def match(self, message: dict[str, object]) -> list[str]:
         inner = self._read(message)
@@ -541,8 +638,11 @@ class NaiveFilter:
         if self._last_seq is not None and seq <= self._last_seq:
             return []
         self._last_seq = seq
-        if event.get("kind") not in ("message", "update", "subscribe", "unsubscribe"):
+        if event.get("kind") not in ("message", "update", "subscribe", "unsubscribe", "graph"):
             raise Malformed("kind")
+        if event["kind"] == "graph":  # it has no id
+            self._play_graph(event)
+            return []
         if id is None:
             raise Malformed("id")
         if event["kind"] == "message":
@@ -584,6 +684,15 @@ class NaiveFilter:
         except ValueError as error:
             raise Malformed("condition") from error
 
+    def _play_graph(self, event: dict) -> None:
+        graph = event.get("graph")
+        if not isinstance(graph, str) or graph not in self._graphs:
+            raise Malformed("graph")
+        try:
+            self.change(graph, event.get("add") or [], event.get("remove") or [])
+        except NaiveError as error:
+            raise Malformed("links") from error
+
     def _truth(self, id: str, inner: dict) -> bool | None:
         tree, context = self._profiles[id]
         return evaluate(tree, inner, self._contexts.get(context, {}))
@@ -592,7 +701,10 @@ class NaiveFilter:
         types, inner = self._types.copy(), {}
         for name, raw in values.items():
             inner[name] = None
-            if raw is not None:
+            graph = types.of(name)
+            if raw is not None and isinstance(graph, NaiveGraph):
+                inner[name] = category(raw, graph)
+            elif raw is not None:
                 type_, inner[name] = typed(raw)
                 types.fix(name, type_)
         self._types = types
@@ -605,6 +717,17 @@ def is_seq(raw: object) -> bool:
 
 def attributes(event: dict) -> dict[str, object]:
     return {name: value for name, value in event.items() if name not in FIELDS}
+
+
+def is_edges(raw: object) -> bool:
+    return isinstance(raw, list | tuple) and all(
+        isinstance(edge, list | tuple) and [type(name) for name in edge] == [str, str]
+        for edge in raw
+    )
+
+
+def names_in(edges: list[Edge]) -> set[str]:
+    return {name for edge in edges for name in edge}
 
 
 def predicates(tree: tuple) -> list[tuple]:
