@@ -6,6 +6,7 @@ it now. Start with ``Filter``.
 """
 
 from germane.batch import BatchControl, Batching, ByValue, FixedNumber, FixedSize
+from germane.category import ContentGraph
 from germane.filter import Deliveries, Explanation, Filter, Matches, Rejected
 from germane.index.policy import Always, Auto, Fixed
 from germane.model import (
@@ -16,6 +17,7 @@ from germane.model import (
     TypeMismatch,
     UnknownAttribute,
     UnknownContext,
+    UnknownNode,
     UnknownProfile,
 )
 from germane.model.errors import BatchError
@@ -30,6 +32,7 @@ __all__ = [
     "Batching",
     "ByValue",
     "ConditionError",
+    "ContentGraph",
     "Deliveries",
     "DuplicateProfile",
     "Explanation",
@@ -44,5 +47,6 @@ __all__ = [
     "TypeMismatch",
     "UnknownAttribute",
     "UnknownContext",
+    "UnknownNode",
     "UnknownProfile",
 ]

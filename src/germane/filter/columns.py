@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.sets import Categories
 from germane.context import Strings
 from germane.context.values import MAX_TEXT, key, location
 from germane.model import GermaneError, InvalidValue, Schema
+from germane.model.types import CATEGORY
 
 Keys = tuple[NDArray[np.float64], ...]
 
@@ -21,10 +23,19 @@ Keys = tuple[NDArray[np.float64], ...]
 class Columns:
     """The attributes of a table's rows, read when they are asked for."""
 
-    def __init__(self, table: Any, schema: Schema, strings: Strings, reserved: Any = ()) -> None:
+    def __init__(
+        self,
+        table: Any,
+        schema: Schema,
+        strings: Strings,
+        categories: Categories,
+        reserved: Any = (),
+    ) -> None:
         self._table = table.combine_chunks()
         self._schema = schema
         self._strings = strings
+        self._categories = categories
+        self.given = categories.given()  # sets of nodes in these rows
         self.names = [name for name in table.column_names if name not in reserved]
         if len(set(self.names)) < len(self.names):
             raise InvalidValue("a table of messages has two columns of one name")
@@ -108,7 +119,9 @@ class Columns:
                 value = column[i].as_py()
                 if type_ == "location":
                     parts[:, i] = location(name, value)
-                elif type_ in ("category", "xml"):
+                elif type_.startswith(CATEGORY):
+                    parts[0, i] = self._categories.key(name, type_, value, self.given)
+                elif type_ == "xml":
                     raise InvalidValue(
                         f"attribute {name!r} is of type {type_}, which is not supported yet"
                     )

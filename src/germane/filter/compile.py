@@ -51,6 +51,8 @@ class Names(NamedTuple):
     context: Callable[[str], tuple[int, ...]]
     type_of: Callable[[str], str | None]
     label: Callable[[str], float]
+    category: Callable[[str, list[str]], float]  # type, names of nodes -> key
+    graph: Callable[[str], int]  # type -> graph
     texts: Texts
 
 
@@ -340,6 +342,21 @@ class _Compiler:
         if node.negated:
             code.append((op.NOT, 0, 0))
 
+    def _emit_within(self, node: tree.Within, code: list[Any]) -> None:
+        sides = (node.lower, node.upper)
+        attribute = next(side[0] for side in sides if type(side[0]) is not tree.Const)
+        type_ = self.names.type_of(attribute.name)  # type: ignore[union-attr]
+        assert type_ is not None
+        for side in sides:
+            if type(side[0]) is tree.Const:
+                key = self.names.category(type_, [str(item.value) for item in side])  # type: ignore[union-attr]
+                code.append((op.CONSTANT, self._constant(key), 0))
+            else:
+                self._emit(side[0], code)
+        code.append((op.WITHIN, self.names.graph(type_), int(node.word == "CONTAINS")))
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
     def _emit_truth(self, node: tree.Truth, code: list[Any]) -> None:
         code.append((op.TRUTH, -1 if node.value is None else int(node.value), 0))
 
@@ -366,6 +383,7 @@ EMIT: dict[type, Callable[[_Compiler, Any, list[Any]], None]] = {
     tree.In: _Compiler._emit_in,
     tree.Like: _Compiler._emit_like,
     tree.IsNull: _Compiler._emit_is_null,
+    tree.Within: _Compiler._emit_within,
     tree.Truth: _Compiler._emit_truth,
     tree.And: _Compiler._emit_parts,
     tree.Or: _Compiler._emit_parts,

@@ -39,7 +39,7 @@ class ArrowEvents:
         self.first = position
         self.table = table.combine_chunks()
         self.n = table.num_rows
-        self.columns = Columns(self.table, f._schema, f._strings, FIELDS)
+        self.columns = Columns(self.table, f._schema, f._strings, f._categories, FIELDS)
         self._vectors: tuple[Any, NDArray[np.float64]] | None = None
         self._settled: set[str] = set()
         self._removed: list[Any] | None = None
@@ -218,6 +218,7 @@ class ArrowEvents:
             vectors = f._messages.vectors(self.columns, all_messages)
             self._vectors = ((f._messages.n_slots, *key[1:]), vectors)
         places = np.searchsorted(self.everyone[MESSAGE], run)
+        f._categories.use(self.columns.given)
         found = f._batches.match(self._vectors[1][places], lambda k: self.columns.row(int(run[k])))
         f._delivered(found)
         ids = (

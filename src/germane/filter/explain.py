@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.sets import Categories
 from germane.context import Contexts, Strings
 from germane.filter.messages import Messages
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, Shape
 from germane.kernels import conjunctions as op
 from germane.model import Schema
+from germane.model.types import CATEGORY
 
 BINARY = {
     op.ADD: "+", op.SUBTRACT: "-", op.MULTIPLY: "*", op.DIVIDE: "/", op.EQUAL: "=",
     op.UNEQUAL: "<>", op.LESS: "<", op.LESS_EQUAL: "<=", op.GREATER: ">",
-    op.GREATER_EQUAL: ">=", op.AND: "AND", op.OR: "OR",
+    op.GREATER_EQUAL: ">=", op.AND: "AND", op.OR: "OR", op.WITHIN: "WITHIN",
 }  # fmt: skip
 UNARY = {
     op.NEGATE: "-{}", op.ABSOLUTE: "ABS({})", op.NOT: "NOT {}", op.IS_NULL: "({} IS NULL)",
@@ -105,6 +107,7 @@ class _Reader:
         schema: Schema,
         strings: Strings,
         texts: Texts,
+        categories: Categories,
     ) -> None:
         self.row = row
         self.conjunctions = conjunctions
@@ -118,6 +121,7 @@ class _Reader:
         self.schema = schema
         self.strings = strings
         self.texts = texts
+        self.categories = categories
 
     def value(self, key: float, type_: str | None) -> Any:
         """A key as the value it stands for."""
@@ -128,6 +132,9 @@ class _Reader:
                 return self.strings.text(key)
             except KeyError:
                 return None
+        if type_ is not None and type_.startswith(CATEGORY):
+            names = self.categories.names(type_, key)
+            return names[0] if len(names) == 1 else names
         if type_ == "boolean":
             return bool(key)
         if type_ == "timestamp":
@@ -143,7 +150,7 @@ class _Reader:
             return "infinity" if key > 0 else "-infinity"
         value = self.value(key, type_)
         if type_ == "string":
-            return "'" + str(value).replace("'", "''") + "'"
+            return _quoted(str(value))
         if type_ == "timestamp":
             return f"TIMESTAMP '{value}'"
         return str(value).upper() if type_ == "boolean" else str(value)
@@ -183,6 +190,7 @@ class _Reader:
     def program_texts(self, code: tuple[tuple[int, int, int], ...]) -> list[tuple[str, int, int]]:
         """The conjuncts of a program: (text, first and last instruction)."""
         stack: list[_Piece] = []
+        self.code = code
         for at, (operation, first, second) in enumerate(code):
             if operation in BINARY:
                 right, left = stack.pop(), stack.pop()
@@ -208,6 +216,8 @@ class _Reader:
         return found[::-1]
 
     def _binary(self, operation: int, left: _Piece, right: _Piece, end: int) -> _Piece:
+        if operation == op.WITHIN:
+            return self._within(left, right, end)
         sides = [left.text, right.text]
         for i, (side, other) in enumerate(((left, right), (right, left))):
             if side.constant is not None and other.type in ("boolean", "timestamp"):
@@ -215,6 +225,21 @@ class _Reader:
         text = f"({sides[0]} {BINARY[operation]} {sides[1]})"
         parts = (left, right) if operation == op.AND else ()
         return _Piece(text, left.begin, end, parts=parts)
+
+    def _within(self, left: _Piece, right: _Piece, end: int) -> _Piece:
+        """A predicate on categories."""
+        type_ = left.type or right.type
+        assert type_ is not None
+        texts = []
+        for side in (left, right):
+            text = side.text
+            if side.constant is not None:
+                nodes = [_quoted(name) for name in self.categories.names(type_, side.constant)]
+                text = nodes[0] if len(nodes) == 1 else f"({', '.join(nodes)})"
+            texts.append(text)
+        if self.code[end - 1][2]:
+            return _Piece(f"({texts[1]} CONTAINS {texts[0]})", left.begin, end)
+        return _Piece(f"({texts[0]} WITHIN {texts[1]})", left.begin, end)
 
     def _leaf(self, at: int, operation: int, first: int, second: int) -> _Piece:
         if operation in (op.MESSAGE, op.CONTEXT):
@@ -266,6 +291,10 @@ class _Reader:
         return found or None
 
 
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def explain_row(
     row: int,
     vector: NDArray[np.float64],
@@ -276,9 +305,10 @@ def explain_row(
     schema: Schema,
     strings: Strings,
     texts: Texts,
+    categories: Categories,
 ) -> tuple[Step, ...]:
     """The predicates of one row, each with its truth for a message now."""
-    reader = _Reader(row, conjunctions, contexts, messages, schema, strings, texts)
+    reader = _Reader(row, conjunctions, contexts, messages, schema, strings, texts, categories)
     rows, owner, shapes, forms, code_pool, pool = conjunctions.view
     values = contexts.values
     shape = shapes[rows[row]["shape"]]
@@ -310,7 +340,17 @@ def explain_row(
             result = op.UNSEEN
             while result == op.UNSEEN:
                 result = op.run(
-                    a, b, row, vector, rows, owner, code_pool, pool, values, *texts.view
+                    a,
+                    b,
+                    row,
+                    vector,
+                    rows,
+                    owner,
+                    code_pool,
+                    pool,
+                    values,
+                    *texts.view,
+                    categories.places,
                 )
                 if result == op.UNSEEN:
                     texts.answer(message)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.batch.settings import Batching, as_batching
+from germane.category import ContentGraph
+from germane.category.sets import Categories
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
@@ -31,7 +33,8 @@ from germane.filter.texts import Texts
 from germane.filter.values_out import contexts_table
 from germane.index.conjunctions import Conjunctions
 from germane.index.policy import as_policy, as_strategy
-from germane.model import InvalidValue, Schema
+from germane.model import InvalidValue
+from germane.model.types import CATEGORY
 
 STRUCTURES = ("blocks", "skiplist")
 FIRST_PART, LAST_PART = 256, 65_536
@@ -55,6 +58,7 @@ class Filter:
         schema: Mapping[str, str] | None = None,
         structure: str = "blocks",
         batching: Batching | None = None,
+        graphs: Mapping[str, ContentGraph] | None = None,
     ) -> None:
         """Make an empty filter.
 
@@ -62,7 +66,8 @@ class Filter:
         says when to deescalate: "always", ``Fixed(n)`` or "auto"; ``schema`` declares attribute
         types and closes the set of names; ``structure`` is "blocks", or "skiplist" for the
         paper's interval skip lists and hash tables; ``batching`` says how batches are matched, by
-        default tuned while running.
+        default tuned while running; ``graphs`` are the content graphs of the attributes that hold
+        their nodes.
         """
         if structure not in STRUCTURES:
             raise InvalidValue(f"structure is 'blocks' or 'skiplist', not {structure!r}")
@@ -72,13 +77,14 @@ class Filter:
         self._policy = as_policy(policy)
         self._structure = structure
         self._batching = as_batching(batching)
-        self._schema = Schema(schema)
+        self._categories = Categories(graphs)
+        self._schema = self._categories.schema(schema)
         self._strings = Strings()
         self._wire()
 
     def _wire(self) -> None:
         """Put the stages together around the schema and the strings."""
-        self._messages = Messages(self._schema, self._strings)
+        self._messages = Messages(self._schema, self._strings, self._categories)
         self._contexts = Contexts()
         self._conjunctions = Conjunctions()
         self._texts = Texts(self._strings)
@@ -86,6 +92,7 @@ class Filter:
             self._conjunctions,
             self._contexts,
             self._texts,
+            self._categories.places,
             self._index,
             self._policy,
             self._structure,
@@ -97,6 +104,7 @@ class Filter:
             self._contexts,
             self._conjunctions,
             self._texts,
+            self._categories,
             self._tables,
             self._follow_strings,
         )
@@ -199,7 +207,9 @@ class Filter:
             type_ = types[name]
             if type_ == "location":
                 keys[name] = location(name, value)
-            elif type_ in ("category", "xml"):
+            elif type_ is not None and type_.startswith(CATEGORY):
+                keys[name] = (self._categories.key(name, type_, value),)
+            elif type_ == "xml":
                 raise InvalidValue(
                     f"attribute {name!r} is of type {type_}, which is not supported yet"
                 )
@@ -239,6 +249,8 @@ class Filter:
         if type_ == "location":
             pairs = np.array([location(attribute, value) for value in values])
             columns = [np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])]
+        elif type_ is not None and type_.startswith(CATEGORY):
+            columns = [self._categories.column(attribute, type_, values)]
         else:
             while True:
                 epoch = self._strings.epoch
@@ -257,6 +269,8 @@ class Filter:
         return contexts_table(self)
 
     def _store(self, rows: NDArray[np.int32], slot: int, keys: NDArray[np.float64]) -> None:
+        if self._categories:
+            self._categories.use(self._categories.nobody)
         disturbed = self._contexts.set(rows, slot, keys)
         self._n_updates += len(rows)
         self._tables.count_updates(slot, len(rows))
@@ -296,9 +310,14 @@ class Filter:
         A float64 vector in the order of ``attributes`` (NaN is NULL) is taken as it is.
         """
         if type(message) is np.ndarray:
-            rows = self._match(self._messages.vector(message), NO_TEXTS)
+            given, raw = self._categories.nobody, NO_TEXTS
+            vector = self._messages.vector(message)
         else:
-            rows = self._match(self._messages.read(message), message)
+            vector, raw = self._messages.read(message), message
+            given = self._messages.given
+        if self._categories:
+            self._categories.use(given)
+        rows = self._match(vector, raw)
         self._n_matches += len(rows)
         return rows
 
@@ -340,6 +359,7 @@ class Filter:
         """Match the messages ``begin .. end`` of a batch that was read."""
         errors = batch.errors
         raw_of = batch.raw_of
+        self._categories.use(batch.given)
         if errors:
             errors = {i: error for i, error in errors.items() if begin <= i < end}
             good = np.array([i for i in range(begin, end) if i not in errors], np.int64)
@@ -391,6 +411,7 @@ class Filter:
         profile_id = as_id(profile_id, "a profile's id")
         rows = self._profiles.rows_of(profile_id)
         vector = self._messages.read(message)
+        self._categories.use(self._messages.given)
         context = None
         parts = []
         for row in rows:
@@ -405,6 +426,7 @@ class Filter:
                     self._schema,
                     self._strings,
                     self._texts,
+                    self._categories,
                 )
             )
             owner = int(self._conjunctions.owner[row])
@@ -469,6 +491,7 @@ class Filter:
     def _check(self) -> None:
         """Assert all invariants of all parts."""
         self._strings._check()
+        self._categories._check()
         assert self._epoch == self._strings.epoch
         self._schema._check()
         self._conjunctions._check()

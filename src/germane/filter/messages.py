@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.sets import Categories, Given
 from germane.context import Strings
 from germane.context.values import MAX_TEXT, is_null, key, location, type_of_value
 from germane.filter.columns import Columns
 from germane.model import Draft, GermaneError, InvalidValue, Schema
+from germane.model.types import CATEGORY
 
 OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
 KINDS = {"number": NUMBER, "string": STRING, "location": LOCATION}
@@ -26,9 +28,11 @@ FLOAT64 = np.dtype(np.float64)
 class Messages:
     """Reads messages; numbers the attributes that profiles read."""
 
-    def __init__(self, schema: Schema, strings: Strings) -> None:
+    def __init__(self, schema: Schema, strings: Strings, categories: Categories) -> None:
         self.schema = schema
         self.strings = strings
+        self.categories = categories
+        self.given = categories.nobody  # the sets of the messages that are being read
         self.slots: dict[str, tuple[int, ...]] = {}
         self.n_slots = 0
         self._readers: dict[str, tuple[int, int]] = {}  # name -> (first slot or -1, kind)
@@ -45,7 +49,11 @@ class Messages:
         return known
 
     def read(self, message: Any) -> NDArray[np.float64]:
-        """The vector of a message."""
+        """The vector of a message; ``given`` has its sets."""
+        self.given = self.categories.given()
+        return self._vector_of(message)
+
+    def _vector_of(self, message: Any) -> NDArray[np.float64]:
         vector = [math.nan] * self.n_slots
         if not self._read(message, vector):
             fresh = _Fresh(self.schema.draft("a message"))
@@ -62,7 +70,7 @@ class Messages:
                     f"Filter.attributes, not {messages.shape[1]}"
                 )
             vectors = np.ascontiguousarray(messages, np.float64)
-            return Batch(vectors, lambda _: NO_TEXTS, {})
+            return Batch(vectors, lambda _: NO_TEXTS, {}, self.categories.nobody)
         if hasattr(messages, "schema") and hasattr(messages, "to_pylist"):
             return self._read_arrow(messages)
         if isinstance(messages, Mapping | str | bytes) or not isinstance(messages, Iterable):
@@ -70,12 +78,15 @@ class Messages:
         if isinstance(messages, np.ndarray) and not messages.ndim:
             raise InvalidValue(f"match_many takes a sequence of messages, not {messages!r:.200}")
         listed = list(messages)
+        self.given = self.categories.given()
         vectors = np.full((len(listed), self.n_slots), np.nan)
         errors: dict[int, GermaneError] = {}
         for i, message in enumerate(listed):
             try:
                 vector = (
-                    self.vector(message) if isinstance(message, np.ndarray) else self.read(message)
+                    self.vector(message)
+                    if isinstance(message, np.ndarray)
+                    else self._vector_of(message)
                 )
             except GermaneError as error:
                 errors[i] = error
@@ -85,7 +96,7 @@ class Messages:
                 wider[:, : vectors.shape[1]] = vectors
                 vectors = wider
             vectors[i] = vector
-        return Batch(vectors, lambda i: _raw(listed[i]), errors)
+        return Batch(vectors, lambda i: _raw(listed[i]), errors, self.given)
 
     def _read_arrow(self, table: Any) -> "Batch":
         """The vectors of an Arrow table's rows, column by column."""
@@ -93,7 +104,7 @@ class Messages:
 
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        columns = Columns(table, self.schema, self.strings)
+        columns = Columns(table, self.schema, self.strings, self.categories)
         for name in columns.names:
             self.schema.require(name)
         everyone = np.arange(table.num_rows)
@@ -101,7 +112,7 @@ class Messages:
             columns.keys(name, everyone, False)  # finds the malformed ones
         columns.settle(everyone, "a message")
         vectors = self.vectors(columns, everyone)
-        return Batch(vectors, columns.row, columns.errors)
+        return Batch(vectors, columns.row, columns.errors, columns.given)
 
     def vectors(self, columns: Columns, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """The vectors of some rows of a table; malformed ones are among ``columns.errors``."""
@@ -164,7 +175,11 @@ class Messages:
         if type_ == "location":
             for slot, part in zip(slots, location(name, value), strict=False):
                 vector[slot] = part
-        elif type_ in ("category", "xml"):
+        elif type_.startswith(CATEGORY):
+            number = self.categories.key(name, type_, value, self.given)
+            if slots:
+                vector[slots[0]] = number
+        elif type_ == "xml":
             raise InvalidValue(f"attribute {name!r} is of type {type_}, which is not supported yet")
         else:
             number = key(name, type_, value, self.strings, False)
@@ -219,6 +234,7 @@ class Batch(NamedTuple):
     vectors: NDArray[np.float64]  # [n, slot]
     raw_of: Callable[[int], Mapping[str, Any]]
     errors: dict[int, GermaneError]
+    given: Given  # sets of nodes
 
 
 class _NoTexts(dict[str, Any]):

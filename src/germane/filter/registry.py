@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.sets import Categories
 from germane.context import Contexts, Ids, Strings, as_id
 from germane.context.ids import Rows
 from germane.filter.compile import Names, compile_row
@@ -77,6 +78,7 @@ class Registry:
         contexts: Contexts,
         conjunctions: Conjunctions,
         texts: Texts,
+        categories: Categories,
         tables: Tables,
         follow_strings: Callable[[], None],
     ) -> None:
@@ -99,6 +101,8 @@ class Registry:
             context=lambda name: contexts.slots_of(name, type_of(name)),
             type_of=type_of,
             label=strings.add,
+            category=categories.constant,
+            graph=categories.graph_of,
             texts=texts,
         )
 

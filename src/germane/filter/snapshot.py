@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.sets import Categories
 from germane.context import Strings
 from germane.filter.balance import Plan
 from germane.index.blocks import BlockIndex
@@ -49,6 +50,7 @@ def save(f: "Filter", path: Path) -> None:
         "n_matches": f._n_matches,
         "last_seq": f._last_seq,
         "texts": f._texts.keys,
+        "categories": f._categories.state(arrays),
         "contexts": {"slots": f._contexts.slots, "version": f._contexts.version},
     }
     for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
@@ -149,6 +151,8 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
         structure=meta["structure"],
     )
     f._schema = Schema.from_state(meta["schema"])
+    f._categories = Categories.from_state(meta["categories"], arrays)
+    f._categories.teach(f._schema)
     f._strings = Strings.from_state(meta["strings"])
     f._wire()
     f._messages.slots = {name: tuple(slots) for name, slots in meta["messages"].items()}

@@ -55,6 +55,7 @@ class Tables:
         conjunctions: Conjunctions,
         contexts: Contexts,
         texts: Texts,
+        graphs: NDArray[np.int64],
         strategy: Strategy,
         policy: Policy,
         structure: str,
@@ -62,6 +63,7 @@ class Tables:
         self.conjunctions = conjunctions
         self.contexts = contexts
         self.texts = texts
+        self.graphs = graphs  # where kernels find content graphs; see ``category.sets``
         self.strategy = strategy
         self.policy = policy
         self.assignment = Assignment(conjunctions, strategy, structure)
@@ -343,7 +345,7 @@ class Tables:
         waiting, wanted = np.empty(len(rows), np.int32), rows
         while len(wanted):
             n = rowwise.evaluate_awake(
-                wanted, *view, self.contexts.values, *self.texts.view, waiting
+                wanted, *view, self.contexts.values, *self.texts.view, self.graphs, waiting
             )
             wanted = waiting[:n].copy()
             if n:
@@ -538,7 +540,7 @@ class Tables:
         parts = self._parts
         if view is not parts[0] or values is not parts[1] or texts is not parts[2]:
             self._parts = (view, values, texts)
-            self._rest = (*view, values, *texts)
+            self._rest = (*view, values, *texts, self.graphs)
         return self._rest
 
     _parts: tuple[Any, Any, Any] = (None, None, None)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from germane.model.types import CATEGORY
+
 if TYPE_CHECKING:
     from germane.filter.filter import Filter
 
@@ -36,6 +38,9 @@ def _column(f: "Filter", type_: str | None, keys: list[Any]) -> Any:
         places = np.full(len(first), -1, np.int64)
         places[~missing] = at
         return texts.take(pa.array(places, mask=missing))
+    if type_ is not None and type_.startswith(CATEGORY):
+        names = [f._categories.names(type_, key) or None for key in first.tolist()]
+        return pa.array(names, pa.list_(pa.string()))
     if type_ == "boolean":
         return pa.array(first == 1.0, pa.bool_(), mask=missing)
     if type_ == "timestamp":

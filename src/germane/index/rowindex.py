@@ -21,7 +21,7 @@ Rows = NDArray[np.int32]
 Keys = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
-Rest = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
+Rest = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
 """What the postfilter reads: a table of conjunctions (6), context values, texts (4)."""
 
 __all__ = ["EAGER", "ESCALATE", "LOCAL", "Flags", "Keys", "Rest", "RowIndex", "Rows"]

@@ -335,7 +335,7 @@ def test_row(
     False positives of predicates that follow a context go to ``failed``, messages that wait for a
     text to ``waiting`` as (message, row).
     """
-    rows, owner, shapes, forms, code, pool, values, truth, cache, wanted, stack = rest
+    rows, owner, shapes, forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
     if not rows[row].awake:
         return
     state[N_TESTED] += 1
@@ -392,7 +392,7 @@ def test_row(
             message = order[chunk + bit]
             outcome = run(
                 shapes[shape].program, shapes[shape].program_end, row, vectors[message], rows,
-                owner, code, pool, values, truth, cache, wanted, stack,
+                owner, code, pool, values, truth, cache, wanted, stack, graphs,
             )  # fmt: skip
             if outcome != 1.0:
                 messages &= ~(ONE << np.uint64(bit))

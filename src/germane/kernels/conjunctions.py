@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from germane.kernels.categories import within
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.lanes import LANES, prefetch
 
@@ -49,7 +50,8 @@ PASSED, RESIDUAL, MISSING, ASLEEP = -1, -2, -3, -4
     MESSAGE_TEXT,
     CONTEXT_TEXT,
     DISTANCE,
-) = range(23)
+    WITHIN,
+) = range(24)
 
 FREE = -2
 """A free row of shape s, whose place the next row of that shape takes, has the shape FREE - s."""
@@ -168,6 +170,7 @@ def run(
     cache: Any,
     wanted: Any,
     stack: Any,
+    graphs: Any,
 ) -> Any:
     """Run a program for one row; returns its truth, or UNSEEN when a text is missing."""
     context = owner[row]
@@ -226,7 +229,9 @@ def run(
             a = stack[top - 1]
             b = stack[top]
             top -= 1
-            if operation == ADD:
+            if operation == WITHIN:
+                stack[top] = within(a, b, argument, graphs)
+            elif operation == ADD:
                 stack[top] = a + b
             elif operation == SUBTRACT:
                 stack[top] = a - b
@@ -334,6 +339,7 @@ def test(
     cache: Any,
     wanted: Any,
     stack: Any,
+    graphs: Any,
 ) -> Any:
     """AGILE Fig. 8, ``test``: which predicate fails, in the shape's order; see the module."""
     if not rows[row].awake:
@@ -349,7 +355,20 @@ def test(
     end = shapes[shape].program_end
     if begin < end:
         outcome = run(
-            begin, end, row, message, rows, owner, code, pool, values, truth, cache, wanted, stack
+            begin,
+            end,
+            row,
+            message,
+            rows,
+            owner,
+            code,
+            pool,
+            values,
+            truth,
+            cache,
+            wanted,
+            stack,
+            graphs,
         )
         if outcome == UNSEEN:
             return MISSING
@@ -400,6 +419,7 @@ def postfilter(
     cache: Any,
     wanted: Any,
     stack: Any,
+    graphs: Any,
     out: Any,
     failed: Any,
 ) -> Any:
@@ -433,6 +453,7 @@ def postfilter(
             cache,
             wanted,
             stack,
+            graphs,
         )
         if reason == PASSED:
             out[n_found] = row
@@ -500,6 +521,7 @@ def evaluate_awake(
     cache: Any,
     wanted: Any,
     stack: Any,
+    graphs: Any,
     waiting: Any,
 ) -> Any:
     """Re-evaluate context-only programs; rows that wait for a text go to ``waiting``."""
@@ -512,7 +534,7 @@ def evaluate_awake(
             rows[row].awake = 1
             continue
         outcome = run(begin, end, row, values[0], rows, owner, code, pool, values, truth, cache,
-                      wanted, stack)  # fmt: skip
+                      wanted, stack, graphs)  # fmt: skip
         if outcome == UNSEEN:
             waiting[n_waiting] = row
             n_waiting += 1

@@ -78,6 +78,7 @@ LAYOUT = (
     Field("cache", VERDICT),
     Field("wanted", WANTED),
     Field("stack", _FLOAT),
+    Field("graphs", _INT64, 2),
 )
 """The arrays of a bundle, as ``match_message`` reads them."""
 
@@ -113,6 +114,7 @@ def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
     cache = array_at(places, 20, VERDICT)
     wanted = array_at(places, 21, WANTED)
     stack = array_at(places, 22, np.float64)
+    graphs = matrix_at(places, 23, np.int64)
     n_slots = attributes.shape[0]
     for slot in range(n_slots):
         column = column_of[attributes[slot]]
@@ -176,6 +178,7 @@ def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
             cache,
             wanted,
             stack,
+            graphs,
         )
         if reason == PASSED:
             out[n_found] = row

@@ -45,6 +45,7 @@ def sweep(
     cache: Any,
     wanted: Any,
     stack: Any,
+    graphs: Any,
     mask: Any,
     every: Any,
     countdown: Any,
@@ -133,6 +134,7 @@ def sweep(
                     cache,
                     wanted,
                     stack,
+                    graphs,
                 )
             if outcome == 1.0:
                 passed[n_passed] = candidate

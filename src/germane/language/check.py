@@ -31,6 +31,7 @@ from germane.language.tree import (
     Not,
     Or,
     Truth,
+    Within,
 )
 from germane.model.draft import Draft
 from germane.model.errors import (
@@ -132,7 +133,8 @@ class Checker:
         for side, type_ in ((left, type_left), (right, type_right)):
             if type_ is not None and type_ not in ORDERED:
                 raise ConditionTypeError(
-                    f"a {type_} cannot be compared, and {self.describe(side, type_)}{_USE[type_]}",
+                    f"a {type_} cannot be compared, and {self.describe(side, type_)}"
+                    f"{_USE[type_.partition(':')[0]]}",
                     self.text,
                     side.at,
                 )
@@ -221,6 +223,37 @@ def _is_null(checker: Checker, node: IsNull) -> str:
     return "boolean"
 
 
+def _within(checker: Checker, node: Within) -> str:
+    """Both sides are of one graph; constants are its nodes."""
+    sides = (*node.lower, *node.upper)
+    attributes = [side for side in sides if type(side) is not Const]
+    types = [checker.type_of(side) for side in attributes]
+    type_ = next((type_ for type_ in types if type_ is not None), None)
+    graph = checker.draft.schema.graphs.get(type_ or "")
+    if graph is None:
+        first = attributes[0]
+        has = f"but {checker.describe(first, type_)}" if type_ else "and has no graph yet"
+        raise ConditionTypeError(
+            f"{node.word} takes a category, {has}: pass graphs={{{first[0]!r}: …}} to the filter",
+            checker.text,
+            first.at,
+            "a category",
+        )
+    assert type_ is not None
+    for side in attributes:
+        checker.require(side, type_, f"a side of {node.word}")
+    for side in sides:
+        if type(side) is Const and side.value not in graph:
+            raise ConditionNameError(
+                f"unknown node {side.value!r:.200}",
+                checker.text,
+                side.at,
+                "a node of the graph",
+                next(iter(graph.nearest(str(side.value))), None),
+            )
+    return "boolean"
+
+
 def _truth(checker: Checker, node: Truth) -> str:
     return "boolean"
 
@@ -233,6 +266,7 @@ RULES: dict[type, Callable[[Checker, Any], str]] = {
     In: _in,
     Like: _like,
     IsNull: _is_null,
+    Within: _within,
     Truth: _truth,
     Compare: Checker.compare,
     And: Checker.condition,

@@ -22,8 +22,8 @@ from germane.model.errors import ConditionError
 __all__ = ["KEYWORDS", "Tokens", "tokenize"]
 
 END, LEAF, COMPARE, PLUS, STAR, OPEN, CLOSE, COMMA = range(8)
-AND, OR, NOT, BETWEEN, IN, LIKE, IS, NULL, TRUTH, REMOTE, RESERVED_WORD = range(8, 19)
-N_KINDS = 19
+AND, OR, NOT, BETWEEN, IN, LIKE, IS, NULL, TRUTH, REMOTE, RESERVED_WORD, COVER = range(8, 20)
+N_KINDS = 20
 
 KEYWORDS = {
     "AND": AND,
@@ -36,8 +36,8 @@ KEYWORDS = {
     "NULL": NULL,
     "TRUE": TRUTH,
     "FALSE": TRUTH,
-    "WITHIN": REMOTE,
-    "CONTAINS": REMOTE,
+    "WITHIN": COVER,
+    "CONTAINS": COVER,
     "MATCHES": REMOTE,
     "COST": RESERVED_WORD,
     "BOX": RESERVED_WORD,

@@ -38,6 +38,7 @@ from germane.language.tree import (
     Not,
     Or,
     Truth,
+    Within,
 )
 
 __all__ = ["to_dnf", "to_nnf"]
@@ -83,7 +84,7 @@ def _normal(node: Node, negate: bool) -> Node:
         return _in(node, negate)
     if isinstance(node, IsNull):
         return _is_null(node, negate)
-    if isinstance(node, Like):
+    if isinstance(node, Like | Within):
         return node._replace(negated=not node.negated) if negate else node
     if isinstance(node, Truth | Const):
         return Truth(node.value is not None and bool(node.value) is not negate, node.at)

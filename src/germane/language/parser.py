@@ -198,7 +198,7 @@ class Parser:
             word = self.values[self.index]
             raise complain.remote(self.text, self.ats[self.index], word, left)
         if kind not in PREDICATES or (negated and kind == lexer.IS):
-            raise self.unexpected("BETWEEN, IN or LIKE after NOT")
+            raise self.unexpected("BETWEEN, IN, LIKE, WITHIN or CONTAINS after NOT")
         self.index += 1
         return negated
 

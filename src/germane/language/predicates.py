@@ -1,4 +1,4 @@
-"""Comparisons that are words: BETWEEN, IN, LIKE, IS NULL.
+"""Comparisons that are words: BETWEEN, IN, LIKE, IS NULL, WITHIN and CONTAINS.
 
 In: the parser, standing right after the word; the operand on its left; whether a NOT came before.
 Out: a node. Each is one function in the table `PREDICATES`; a new word is a function and a line.
@@ -26,6 +26,7 @@ from germane.language.tree import (
     Node,
     Or,
     Truth,
+    Within,
     children,
 )
 from germane.model.errors import ConditionError
@@ -116,6 +117,36 @@ def is_null(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -
     return IsNull(operand, negated, at)
 
 
+def cover(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
+    """x WITHIN y, x CONTAINS y: y is a node, a list of nodes, or an attribute."""
+    word = parser.values[parser.index - 1]
+    if not isinstance(operand, Message | Context):
+        message = f"{word} takes an attribute on its left"
+        raise ConditionError(message, parser.text, operand.at, "an attribute")
+    expected = f"a node in single quotes, a list of them, or an attribute after {word}"
+    first = parser.values[parser.index]
+    items: list[Node] = []
+    if parser.kinds[parser.index] == lexer.LEAF:
+        parser.index += 1
+        items.append(first)
+    elif parser.kinds[parser.index] == lexer.OPEN:
+        parser.enter()
+        while True:
+            item_at = parser.ats[parser.index]
+            items.append(Const(string(parser, expected), "string", item_at))
+            if parser.kinds[parser.index] != lexer.COMMA:
+                break
+            parser.index += 1
+        parser.leave(f"',' or ')' in the list of {word}")
+    if not items or not (is_string(items[0]) or isinstance(items[0], Message | Context)):
+        parser.index -= bool(items)
+        raise parser.unexpected(expected)
+    left, right = (operand,), tuple(items)
+    if word == "CONTAINS":
+        return Within(right, left, word, negated, at)
+    return Within(left, right, word, negated, at)
+
+
 def string(parser: Parser, expected: str) -> str:
     """The value of the string literal that must stand here."""
     node = parser.values[parser.index]
@@ -140,4 +171,5 @@ PREDICATES: dict[int, Callable[[Parser, Node, bool, int, int], Node]] = {
     lexer.IN: in_list,
     lexer.LIKE: like,
     lexer.IS: is_null,
+    lexer.COVER: cover,
 }

@@ -30,6 +30,7 @@ __all__ = [
     "Not",
     "Or",
     "Truth",
+    "Within",
     "children",
 ]
 
@@ -123,6 +124,19 @@ class IsNull(NamedTuple):
     at: int
 
 
+class Within(NamedTuple):
+    """Some node of `lower` is, or is below, some node of `upper`: `x WITHIN y`, `y CONTAINS x`.
+
+    A side is an attribute, or string constants. `word` is as it was written, for people.
+    """
+
+    lower: tuple[Node, ...]
+    upper: tuple[Node, ...]
+    word: str
+    negated: bool
+    at: int
+
+
 class Truth(NamedTuple):
     """TRUE or FALSE as a condition; None is UNKNOWN, which no text can spell."""
 
@@ -163,13 +177,14 @@ Node: TypeAlias = (
     | In
     | Like
     | IsNull
+    | Within
     | Truth
     | And
     | Or
     | Not
 )
 
-CONDITIONS = frozenset((Compare, In, Like, IsNull, Truth, And, Or, Not))
+CONDITIONS = frozenset((Compare, In, Like, IsNull, Within, Truth, And, Or, Not))
 """Node classes that are conditions whatever their operands are."""
 
 
@@ -183,4 +198,6 @@ def children(node: Node) -> tuple[Node, ...]:
         return node.parts
     if isinstance(node, In):
         return (node.operand, *node.items)
+    if isinstance(node, Within):
+        return (*node.lower, *node.upper)
     return (node.operand,)

@@ -17,6 +17,7 @@ from germane.model.errors import (
     TypeMismatch,
     UnknownAttribute,
     UnknownContext,
+    UnknownNode,
     UnknownProfile,
 )
 from germane.model.schema import Schema
@@ -36,5 +37,6 @@ __all__ = [
     "TypeMismatch",
     "UnknownAttribute",
     "UnknownContext",
+    "UnknownNode",
     "UnknownProfile",
 ]

@@ -90,6 +90,10 @@ class UnknownContext(_Unknown):
     """No context with this id is known."""
 
 
+class UnknownNode(_Unknown):
+    """A name that a content graph does not have."""
+
+
 class ConditionTypeError(ConditionError, TypeMismatch):
     """A condition that parses, but compares or combines values of the wrong types."""
 

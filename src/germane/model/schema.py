@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 from germane.model.draft import Draft
 from germane.model.errors import UnknownAttribute
@@ -26,6 +26,13 @@ from germane.model.types import ORDERED, TYPES, check_name, check_type, listing
 __all__ = ["ORDERED", "TYPES", "Schema"]
 
 DECLARED = "the schema"
+
+
+class Nodes(Protocol):
+    """The names of a content graph's nodes."""
+
+    def __contains__(self, name: object) -> bool: ...
+    def nearest(self, name: str) -> list[str]: ...
 
 
 class Schema:
@@ -43,6 +50,7 @@ class Schema:
         "_size",
         "_types",
         "closed",
+        "graphs",
         "known",
         "unified",
         "unsettled",
@@ -51,6 +59,7 @@ class Schema:
 
     def __init__(self, types: Mapping[str, str] | None = None) -> None:
         self.closed = types is not None
+        self.graphs: Mapping[str, Nodes] = {}  # type of a category -> the nodes of its graph
         self.version = 0
         self.known: dict[str, str] = {}  # settled names; a name with a type may be missing
         self.unsettled: set[str] = set()  # names known to have no type yet

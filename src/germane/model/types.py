@@ -9,9 +9,12 @@ from collections.abc import Iterable
 
 from germane.model.errors import InvalidValue, TypeMismatch
 
-__all__ = ["ORDERED", "TYPES", "check_name", "check_type", "listing", "mismatch"]
+__all__ = ["CATEGORY", "ORDERED", "TYPES", "check_name", "check_type", "listing", "mismatch"]
 
 TYPES = ("number", "string", "boolean", "timestamp", "category", "location", "xml")
+
+CATEGORY = "category"
+"""Within a filter, the type of an attribute also names its graph: "category:topic"."""
 
 ORDERED = frozenset(("number", "string", "boolean", "timestamp"))
 """Types that may be compared with `=`, `<` and the like."""
@@ -25,7 +28,7 @@ def check_name(name: str) -> None:
 
 def check_type(type_: str) -> None:
     """Raise unless `type_` is one of `TYPES`."""
-    if type_ not in TYPES:
+    if type_ not in TYPES and not type_.startswith(f"{CATEGORY}:"):
         raise InvalidValue(f"unknown type {type_!r}; the types are {', '.join(TYPES)}")
 
 

@@ -1,0 +1,299 @@
+"""The categories of a filter: which attribute is of which graph, and its values as keys.
+
+In: nodes by name, one or many. Out: keys (``kernels.categories``), and ``places``, where kernels
+find the arrays of all graphs: one array that stays, whatever it points to. Sets of several nodes
+that conditions or contexts hold are numbered; those that nobody holds any more are forgotten now
+and then. Sets of messages live as long as their batch (``Given``).
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.category.graph import ContentGraph
+from germane.context.values import is_null
+from germane.kernels import categories as kernels
+from germane.kernels.categories import N_ARRAYS, SET
+from germane.model import InvalidValue, Schema, UnknownNode
+from germane.model.types import CATEGORY
+
+MAX_NODES = 10_000
+"""Nodes of one value."""
+FIRST_SETS = 1024
+
+
+class Given:
+    """Sets that came with messages, by graph."""
+
+    def __init__(self, n_graphs: int) -> None:
+        self._nodes: list[list[int]] = [[] for _ in range(n_graphs)]
+        self._ends: list[list[int]] = [[0] for _ in range(n_graphs)]
+        self.arrays: list[tuple[NDArray[np.int64], NDArray[np.int32]] | None] = [None] * n_graphs
+
+    def add(self, graph: int, nodes: list[int]) -> float:
+        """The key of a set."""
+        self._nodes[graph] += nodes
+        self._ends[graph].append(len(self._nodes[graph]))
+        self.arrays[graph] = None
+        return float(1 - len(self._ends[graph]))
+
+    def of(self, graph: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Ends and nodes of a graph's sets."""
+        known = self.arrays[graph]
+        if known is None:
+            ends, nodes = self._ends[graph], self._nodes[graph]
+            known = self.arrays[graph] = (np.array(ends, np.int64), np.array(nodes, np.int32))
+        return known
+
+
+class Sets:
+    """Sets of nodes of one graph that conditions and contexts hold."""
+
+    def __init__(self) -> None:
+        self.number: dict[tuple[int, ...], int] = {}
+        self.at: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.nodes: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._members: list[tuple[int, ...]] = []
+        self.kept: set[int] = set()  # numbers that conditions hold
+
+    def add(self, nodes: tuple[int, ...]) -> int:
+        """The number of a set, new or known."""
+        number = self.number.get(nodes)
+        if number is None:
+            number = self.number[nodes] = len(self._members)
+            self._members.append(nodes)
+        return number
+
+    def members(self, number: int) -> tuple[int, ...]:
+        """The nodes of a set."""
+        return self._members[number]
+
+    @property
+    def behind(self) -> bool:
+        """Whether sets were added since ``arrays``."""
+        return len(self.at) <= len(self._members)
+
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Ends and nodes of all sets."""
+        if self.behind:
+            done = len(self.at) - 1
+            fresh = self._members[done:]
+            sizes = np.fromiter(map(len, fresh), np.int64, len(fresh))
+            self.at = np.concatenate([self.at, self.at[-1] + np.cumsum(sizes)])
+            flat = [node for nodes in fresh for node in nodes]
+            self.nodes = np.concatenate([self.nodes, np.array(flat, np.int32)])
+        return self.at, self.nodes
+
+
+class Categories:
+    """Attributes, graphs, sets; their arrays for kernels."""
+
+    def __init__(self, graphs: Mapping[str, ContentGraph] | None = None) -> None:
+        self.graphs: list[ContentGraph] = []
+        self.types: dict[str, str] = {}  # attribute -> type
+        self._graph_of: dict[str, int] = {}  # type -> graph
+        if graphs is not None and not isinstance(graphs, Mapping):
+            raise InvalidValue(f"graphs is a mapping of attributes to graphs, not {graphs!r:.200}")
+        for name, graph in (graphs or {}).items():
+            if not isinstance(graph, ContentGraph):
+                raise InvalidValue(f"graphs[{name!r}] is a ContentGraph, not {graph!r:.200}")
+            number = next((i for i, g in enumerate(self.graphs) if g is graph), len(self.graphs))
+            if number == len(self.graphs):
+                self.graphs.append(graph)
+                self._graph_of[f"{CATEGORY}:{name}"] = number
+            type_ = next(t for t, n in self._graph_of.items() if n == number)
+            self.types[name] = type_
+        self.sets = [Sets() for _ in self.graphs]
+        self._versions = [-1] * len(self.graphs)
+        self._arrays: list[Any] = [None] * (len(self.graphs) * N_ARRAYS)
+        self.places: NDArray[np.int64] = np.zeros((len(self.graphs) * N_ARRAYS, 3), np.int64)
+        self.nobody = Given(len(self.graphs))
+        self.use(self.nobody)
+
+    def schema(self, declared: Mapping[str, str] | None) -> Schema:
+        """The schema of a filter: what was declared, and the attributes that have a graph."""
+        types = dict(declared or {})
+        for name, type_ in types.items():
+            if type_ == CATEGORY and name not in self.types:
+                if len(self.graphs) != 1:
+                    raise InvalidValue(
+                        f"{name!r} is a category, but of which graph? graphs={{{name!r}: …}} says"
+                    )
+                self.types[name] = next(iter(self._graph_of))
+        for name, type_ in self.types.items():
+            if types.get(name, CATEGORY) != CATEGORY:
+                raise InvalidValue(f"{name!r} has a graph, so it is a category, not {types[name]}")
+            types[name] = type_
+        schema = Schema(declared if declared is None else types)
+        if declared is None:
+            for name, type_ in types.items():
+                schema.declare(name, type_)
+        self.teach(schema)
+        return schema
+
+    def teach(self, schema: Schema) -> None:
+        """Let a schema know the nodes of the graphs."""
+        schema.graphs = {type_: self.graphs[n] for type_, n in self._graph_of.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self.graphs)
+
+    def given(self) -> Given:
+        """Room for the sets of some messages."""
+        return Given(len(self.graphs)) if self.graphs else self.nobody
+
+    def graph_of(self, type_: str) -> int:
+        """The number of the graph of a type."""
+        number = self._graph_of.get(type_)
+        if number is None:
+            raise InvalidValue("a category needs its graph: Filter(graphs={attribute: graph})")
+        return number
+
+    # keys ------------------------------------------------------------------------------------
+
+    def nodes(self, name: str, type_: str, value: Any) -> list[int]:
+        """The nodes of a value, distinct and ascending; none for NULL."""
+        if is_null(value):
+            return []
+        graph = self.graphs[self.graph_of(type_)]
+        names = [value] if isinstance(value, str) else value
+        if isinstance(names, bytes | Mapping) or not isinstance(names, Iterable):
+            raise InvalidValue(
+                f"attribute {name!r} holds a node of its graph or a list of them, not "
+                f"{value!r:.200}"
+            )
+        listed = list(names)
+        if len(listed) > MAX_NODES:
+            raise InvalidValue(
+                f"attribute {name!r} holds {len(listed):,} nodes; the limit is {MAX_NODES:,}"
+            )
+        try:
+            found = {graph.node(node) for node in listed}
+        except UnknownNode as error:
+            raise UnknownNode(f"attribute {name!r}: {error}") from None
+        return sorted(found)
+
+    def key(self, name: str, type_: str, value: Any, given: Given | None = None) -> float:
+        """The key of a value; of a message's, with where its sets are kept."""
+        if given is not None and type(value) is str:
+            node = self.graphs[self._graph_of[type_]].number.get(value)
+            if node is not None:
+                return float(node)
+        return self.key_of(type_, self.nodes(name, type_, value), given)
+
+    def key_of(self, type_: str, nodes: list[int], given: Given | None = None) -> float:
+        """The key of some distinct nodes, ascending."""
+        if not nodes:
+            return math.nan
+        if len(nodes) == 1:
+            return float(nodes[0])
+        graph = self.graph_of(type_)
+        if given is not None:
+            return given.add(graph, nodes)
+        return float(SET + self.sets[graph].add(tuple(nodes)))
+
+    def constant(self, type_: str, names: list[str]) -> float:
+        """The key of nodes that a condition names: a set of them stays."""
+        key = self.key("a condition", type_, names)
+        if key >= SET:
+            self.sets[self.graph_of(type_)].kept.add(int(key) - SET)
+        return key
+
+    def column(self, name: str, type_: str, values: Any) -> NDArray[np.float64]:
+        """Keys of many values of contexts."""
+        number = self.graphs[self.graph_of(type_)].number
+        if isinstance(values, np.ndarray):
+            values = values.tolist()
+        keys = [number.get(value, -1) if type(value) is str else -1 for value in values]
+        column = np.array(keys, np.float64)
+        for i in np.flatnonzero(column < 0).tolist():
+            column[i] = self.key(name, type_, values[i])
+        return column
+
+    def names(self, type_: str, key: float, given: Given | None = None) -> list[str]:
+        """The names of a key's nodes; none for NULL."""
+        if key != key:
+            return []
+        number = self.graph_of(type_)
+        if key >= SET:
+            nodes: Iterable[int] = self.sets[number].members(int(key) - SET)
+        elif key >= 0:
+            nodes = (int(key),)
+        else:
+            ends, flat = (given or self.nobody).of(number)
+            nodes = flat[ends[int(-key) - 1] : ends[int(-key)]].tolist()
+        names = self.graphs[number].names
+        return sorted(names[node] for node in nodes)
+
+    # arrays ----------------------------------------------------------------------------------
+
+    def use(self, given: Given) -> None:
+        """Point to what is current: graphs, sets, and the sets of the messages to come."""
+        for number, graph in enumerate(self.graphs):
+            if graph.version != self._versions[number]:
+                self._versions[number] = graph.version
+                v = graph.view
+                parts = (v.component, v.above_at, v.above_n, v.above)
+                for place, part in enumerate(parts):
+                    self._point(number, place, cast(NDArray[Any], part))
+            sets = self.sets[number]
+            if sets.behind or self._arrays[number * N_ARRAYS + kernels.SETS] is not sets.nodes:
+                at, nodes = sets.arrays()
+                self._point(number, kernels.SETS_AT, at)
+                self._point(number, kernels.SETS, nodes)
+            ends, nodes = given.of(number)
+            self._point(number, kernels.GIVEN_AT, ends)
+            self._point(number, kernels.GIVEN, nodes)
+
+    def _point(self, graph: int, which: int, array: NDArray[Any]) -> None:
+        place = graph * N_ARRAYS + which
+        if self._arrays[place] is not array:
+            self._arrays[place] = array
+            self.places[place] = (array.ctypes.data, len(array), len(array))
+
+    # saving ----------------------------------------------------------------------------------
+
+    def state(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        """Plain data; what is large goes to ``arrays``."""
+        for number, (graph, sets) in enumerate(zip(self.graphs, self.sets, strict=True)):
+            arrays[f"graph{number}_links"] = graph.links
+            arrays[f"graph{number}_sets_at"], arrays[f"graph{number}_sets"] = sets.arrays()
+        return {
+            "types": dict(self.types),
+            "names": [graph.names for graph in self.graphs],
+            "graph_of": dict(self._graph_of),
+            "kept": [sorted(sets.kept) for sets in self.sets],
+        }
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> "Categories":
+        """What ``state`` described."""
+        graphs = [
+            ContentGraph.from_links(names, arrays[f"graph{number}_links"])
+            for number, names in enumerate(meta["names"])
+        ]
+        of_type = {str(type_): int(number) for type_, number in meta["graph_of"].items()}
+        types = {str(name): str(type_) for name, type_ in meta["types"].items()}
+        self = cls({type_.partition(":")[2]: graphs[n] for type_, n in of_type.items()})
+        self.types = types
+        for number, (graph, kept) in enumerate(zip(graphs, meta["kept"], strict=True)):
+            at, nodes = arrays[f"graph{number}_sets_at"], arrays[f"graph{number}_sets"]
+            for begin, end in zip(at[:-1].tolist(), at[1:].tolist(), strict=True):
+                members = tuple(nodes[begin:end].tolist())
+                if len(members) < 2 or members[0] < 0 or members[-1] >= len(graph):
+                    raise InvalidValue("a saved set has nodes that its graph does not have")
+                self.sets[number].add(members)
+            self.sets[number].kept = {int(n) for n in kept}
+        self.use(self.nobody)
+        return self
+
+    def _check(self) -> None:
+        for graph, sets in zip(self.graphs, self.sets, strict=True):
+            graph._check()
+            for nodes, number in sets.number.items():
+                assert sets.members(number) == nodes
+                assert list(nodes) == sorted(set(nodes))
+                assert nodes[-1] < len(graph)

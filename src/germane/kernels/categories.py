@@ -1,0 +1,69 @@
+"""Sets of nodes as keys, and the one predicate on them: is some of these within some of those?
+
+A key is a float64 like any other: below ``SET`` it is a node; from ``SET`` on, a set that
+conditions and contexts hold; below zero, a set that came with a message; NaN is NULL. ``places``
+are the arrays of all graphs, ``N_ARRAYS`` of each, as ``kernels.bundle`` puts them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from germane.kernels.bundle import array_at
+from germane.kernels.compile import inlined, kernel
+from germane.kernels.graphs import covers
+
+SET = 1 << 31
+COMPONENT, ABOVE_AT, ABOVE_N, ABOVE, SETS_AT, SETS, GIVEN_AT, GIVEN, N_ARRAYS = range(9)
+
+
+@inlined
+def span(key: Any, sets_at: Any, given_at: Any) -> Any:
+    """Where the nodes of a key are: (0: the key itself, 1: sets, 2: given; first, end)."""
+    if key >= SET:
+        number = np.int64(key) - SET
+        return 1, sets_at[number], sets_at[number + 1]
+    if key >= 0:
+        return 0, np.int64(0), np.int64(1)
+    number = np.int64(-key) - 1
+    return 2, given_at[number], given_at[number + 1]
+
+
+@inlined
+def member(which: Any, place: Any, key: Any, sets: Any, given: Any) -> Any:
+    """A node of a key."""
+    if which == 0:
+        return np.int32(key)
+    return sets[place] if which == 1 else given[place]
+
+
+@inlined
+def within(a: Any, b: Any, graph: Any, places: Any) -> Any:
+    """Whether some node of a is one of b, or below it; three-valued."""
+    if a != a or b != b:
+        return np.nan
+    first = graph * N_ARRAYS
+    component = array_at(places, first + COMPONENT, np.int32)
+    above_at = array_at(places, first + ABOVE_AT, np.int64)
+    above_n = array_at(places, first + ABOVE_N, np.int32)
+    above = array_at(places, first + ABOVE, np.int32)
+    sets_at = array_at(places, first + SETS_AT, np.int64)
+    sets = array_at(places, first + SETS, np.int32)
+    given_at = array_at(places, first + GIVEN_AT, np.int64)
+    given = array_at(places, first + GIVEN, np.int32)
+    kind_a, begin_a, end_a = span(a, sets_at, given_at)
+    kind_b, begin_b, end_b = span(b, sets_at, given_at)
+    for i in range(begin_a, end_a):
+        below = component[member(kind_a, i, a, sets, given)]
+        for k in range(begin_b, end_b):
+            over = component[member(kind_b, k, b, sets, given)]
+            if covers(over, below, above_at, above_n, above):
+                return 1.0
+    return 0.0
+
+
+@kernel
+def within_many(a: Any, b: Any, graph: Any, places: Any, out: Any) -> None:
+    """``within`` of pairs of keys."""
+    for i in range(a.shape[0]):
+        out[i] = within(a[i], b[i], graph, places)
