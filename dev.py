@@ -36,7 +36,7 @@ EXTRAS = {
     "run demo": ["demo"],
     "run reproduce": ["bench", "cli", "plots"],
     "run run": ["cli", "java", "spark", "sql"],
-    "test": ["demo", "dev", "sql"],
+    "test": ["demo", "dev", "skos", "sql"],
 }
 CHECKS = [
     ("ruff check", ["-m", "ruff", "check", "."]),
