@@ -235,9 +235,7 @@ class Categories:
         for number, graph in enumerate(self.graphs):
             if graph.version != self._versions[number]:
                 self._versions[number] = graph.version
-                v = graph.view
-                parts = (v.component, v.above_at, v.above_n, v.above)
-                for place, part in enumerate(parts):
+                for place, part in enumerate(graph.view):
                     self._point(number, place, cast(NDArray[Any], part))
             sets = self.sets[number]
             if sets.behind or self._arrays[number * N_ARRAYS + kernels.SETS] is not sets.nodes:

@@ -100,6 +100,7 @@ class Batches:
         self.last = ""  # strategy
         # What a batch teaches moves rows within the indexes, so it waits until all is delivered.
         self._lessons: list[Lesson] = []
+        self._posted: list[Rows] = []  # rows that were named in vain by their categories
         self._swept = (0, 0)  # messages, nanoseconds
         self._alone = False  # one source a round: it need not be copied out of the scratch
 
@@ -170,7 +171,7 @@ class Batches:
         used = [t for t in tables.tables if t.n_inside] if tables.strategy.indexed else []
         first = max(used, key=lambda t: t.n_inside, default=None)
         blocked = first is not None and isinstance(first.index, BlockIndex)
-        self._alone = blocked and len(used) == 1 and not tables.n_outside
+        self._alone = blocked and len(used) == 1 and not tables.n_outside and not tables.n_posted
         everyone: Places = np.arange(n, dtype=np.int32)
         grouped = None if first is None else self._group(first, vectors, everyone, how)
         order = everyone if grouped is None else grouped.order
@@ -189,6 +190,8 @@ class Batches:
             for table in used:
                 if table is not first:
                     sources += self._match_table(table, vectors, members, strategy, how, raw_of)
+            if tables.n_posted:
+                sources.append(self._look_up(vectors, members, raw_of))
             if tables.n_outside:
                 sources.append(self._sweep(vectors, members, strategy, raw_of))
             self._deliver(sources, members, found)
@@ -198,6 +201,9 @@ class Batches:
             self.n_tested += lesson.n_tested
             tables.learn_batch(*lesson)
         self._lessons.clear()
+        if self._posted:
+            tables.learn_posted(np.concatenate(self._posted))
+            self._posted.clear()
         if self._swept[0]:
             tables.swept_batch(*self._swept)
             self._swept = (0, 0)
@@ -279,6 +285,20 @@ class Batches:
         )
         index.count_opened(int(scratch.state[kernels.N_OPENED]))
         return self._source(grouped.batch, index.blocks.tenants, raw_of, table)
+
+    def _look_up(self, vectors: Vectors, members: Places, raw_of: RawOf) -> Source:
+        """Rows that are found by their categories."""
+        start = time.perf_counter_ns()
+        tables = self.tables
+        found = tables.postings.match(vectors, members, tables.rest())
+        self._posted.append(found.failed.copy())
+        tables.n_candidates += found.n_candidates
+        pairs = found.pairs.copy()
+        if len(found.waiting):
+            passed = tables.test_pairs(found.waiting.copy(), vectors, raw_of)
+            pairs = np.concatenate([pairs, passed])
+        self.scratch.timed("probe", start)
+        return Source(self.scratch.hits[:0], self.scratch.finds[:0], members, _NO_ROWS, pairs)
 
     def _sweep(self, vectors: Vectors, members: Places, strategy: str, raw_of: RawOf) -> Source:
         """Rows that no index holds."""

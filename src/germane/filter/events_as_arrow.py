@@ -218,7 +218,7 @@ class ArrowEvents:
             vectors = f._messages.vectors(self.columns, all_messages)
             self._vectors = ((f._messages.n_slots, *key[1:]), vectors)
         places = np.searchsorted(self.everyone[MESSAGE], run)
-        f._categories.use(self.columns.given)
+        f._use(self.columns.given)
         found = f._batches.match(self._vectors[1][places], lambda k: self.columns.row(int(run[k])))
         f._delivered(found)
         ids = (

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from germane.batch.settings import Batching, as_batching
 from germane.category import ContentGraph
-from germane.category.sets import Categories
+from germane.category.sets import Categories, Given
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
@@ -92,7 +92,7 @@ class Filter:
             self._conjunctions,
             self._contexts,
             self._texts,
-            self._categories.places,
+            self._categories,
             self._index,
             self._policy,
             self._structure,
@@ -270,12 +270,19 @@ class Filter:
 
     def _store(self, rows: NDArray[np.int32], slot: int, keys: NDArray[np.float64]) -> None:
         if self._categories:
-            self._categories.use(self._categories.nobody)
+            self._use(self._categories.nobody)
         disturbed = self._contexts.set(rows, slot, keys)
         self._n_updates += len(rows)
         self._tables.count_updates(slot, len(rows))
+        if slot in self._tables.posted_slots:
+            self._tables.postings.follow(rows, slot)
         if len(disturbed):
             self._tables.disturb(disturbed, slot)
+
+    def _use(self, given: Given) -> None:
+        """Let kernels see graphs as they are, and the sets of the messages to come."""
+        self._tables.follow_graphs()
+        self._categories.use(given)
 
     def _follow_strings(self) -> None:
         """Strings were numbered anew: translate every label that is held anywhere."""
@@ -316,7 +323,7 @@ class Filter:
             vector, raw = self._messages.read(message), message
             given = self._messages.given
         if self._categories:
-            self._categories.use(given)
+            self._use(given)
         rows = self._match(vector, raw)
         self._n_matches += len(rows)
         return rows
@@ -359,7 +366,7 @@ class Filter:
         """Match the messages ``begin .. end`` of a batch that was read."""
         errors = batch.errors
         raw_of = batch.raw_of
-        self._categories.use(batch.given)
+        self._use(batch.given)
         if errors:
             errors = {i: error for i, error in errors.items() if begin <= i < end}
             good = np.array([i for i in range(begin, end) if i not in errors], np.int64)
@@ -411,7 +418,7 @@ class Filter:
         profile_id = as_id(profile_id, "a profile's id")
         rows = self._profiles.rows_of(profile_id)
         vector = self._messages.read(message)
-        self._categories.use(self._messages.given)
+        self._use(self._messages.given)
         context = None
         parts = []
         for row in rows:
@@ -460,6 +467,7 @@ class Filter:
             "policy": repr(self._policy),
             "batching": self._batches.describe(),
             "tables": [table.describe(self._messages.attributes) for table in tables.tables],
+            "categories": tables.postings.describe(self._messages.attributes),
             "bytes": self.nbytes,
         }
 

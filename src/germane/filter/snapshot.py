@@ -196,6 +196,7 @@ def _load_contexts(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) ->
 def _replace(f: "Filter", conjunctions: Conjunctions) -> None:
     f._conjunctions = f._tables.conjunctions = f._profiles.conjunctions = conjunctions
     f._tables.assignment.conjunctions = conjunctions
+    f._tables.postings.conjunctions = conjunctions
 
 
 def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
@@ -235,4 +236,5 @@ def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
             index = BlockIndex if f._structure == "blocks" else ListIndex
             table.index = index.from_state(state)
         assignment.loosen(table)
+    tables.restore_posted()
     tables.reserve_buffers()

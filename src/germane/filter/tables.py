@@ -1,8 +1,8 @@
 """All tables of a filter: which row is where, and what an update or a message does to them.
 
 Row states: FREE, WAITING (swept until its table settles), INSIDE an index, EXPELLED (swept: its
-context changes so often that an index does not help). ``outside`` is the bitmap of rows that are
-swept and awake.
+context changes so often that an index does not help), POSTED (looked up by its categories, see
+``category.postings``). ``outside`` is the bitmap of rows that are swept and awake.
 
 The flow of an update (AGILE Fig. 8, ``update context``): the store's guards have said which
 contexts disturb entries; those entries' new intervals are computed in one pass, carried into the
@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.postings import Postings
+from germane.category.sets import Categories
 from germane.context import Contexts
 from germane.filter.assignment import Assignment, Merge
 from germane.filter.balance import Plan
@@ -27,11 +29,11 @@ from germane.index.rowindex import ESCALATE, Rest, Rows
 from germane.index.scope import Scopes
 from germane.kernels import conjunctions as rowwise
 from germane.kernels import contexts as kernels
-from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT
+from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT, WITHIN
 from germane.kernels.lanes import LANES, SPARE
 from germane.kernels.sweep import STRETCH, sharpen, sweep
 
-FREE, WAITING, INSIDE, EXPELLED = 0, 1, 2, 3
+FREE, WAITING, INSIDE, EXPELLED, POSTED = 0, 1, 2, 3, 4
 SWEPT_PER_CANDIDATE = 32
 """Sweeping over a row that fails costs so many times less than testing a false positive."""
 SWEEP_NS = 6.0
@@ -47,6 +49,9 @@ SMALL = 4096
 """Below so many rows ``index='auto'`` sweeps: an index would cost more than it saves."""
 
 
+_FIRST: Rows = np.zeros(1, np.int32)
+
+
 class Tables:
     """Rows in tables, tables in step with contexts."""
 
@@ -55,7 +60,7 @@ class Tables:
         conjunctions: Conjunctions,
         contexts: Contexts,
         texts: Texts,
-        graphs: NDArray[np.int64],
+        categories: Categories,
         strategy: Strategy,
         policy: Policy,
         structure: str,
@@ -63,7 +68,11 @@ class Tables:
         self.conjunctions = conjunctions
         self.contexts = contexts
         self.texts = texts
-        self.graphs = graphs  # where kernels find content graphs; see ``category.sets``
+        self.categories = categories
+        self.graphs = categories.places  # where kernels find content graphs
+        self.postings = Postings(conjunctions, contexts, categories, strategy.mode == ESCALATE)
+        self.posted_slots: set[int] = set()  # context slots that rows are posted by
+        self.n_posted = 0
         self.strategy = strategy
         self.policy = policy
         self.assignment = Assignment(conjunctions, strategy, structure)
@@ -84,6 +93,7 @@ class Tables:
         self.recent_false = 0.0
         self.recent_messages = 0.0
         self._countdown = 0
+        self._posted_countdown = 0
         self._sweep_countdown = 0
         self._swept_since = 0  # a row was taken back, in batches
         self.n_messages = 0
@@ -107,6 +117,7 @@ class Tables:
 
     def add(self, rows: Rows) -> None:
         """Take new rows (linked to their contexts): awake or not, waiting outside."""
+        self.categories.use(self.categories.nobody)  # the rows may have brought sets of nodes
         n = self.conjunctions.n_rows
         self.state = longer(self.state, n)
         self.table = longer(self.table, n, -1)
@@ -116,6 +127,10 @@ class Tables:
         if len(self.assignment.table_of_shape) < len(self.conjunctions.shapes):
             self._assign_new_shapes()
         numbers = np.array(self.assignment.table_of_shape, np.int16)[shapes]
+        if self.strategy.indexed and self.postings.groups:
+            posted = self.postings.group_of_shape[shapes] >= 0
+            self._post(rows[posted])
+            rows, numbers = rows[~posted], numbers[~posted]
         self.table[rows] = numbers
         self.state[rows] = WAITING
         self.n_outside += len(rows)
@@ -124,6 +139,24 @@ class Tables:
             table.n_waiting += count
         self._wake(rows)
         kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
+
+    def _post(self, rows: Rows) -> None:
+        """Take rows that are looked up by their categories."""
+        self.state[rows] = POSTED
+        self.n_posted += len(rows)
+        self.posted_slots = self.postings.context_slots
+        self._wake(rows)
+        self.postings.add(rows)
+
+    def restore_posted(self) -> None:
+        """Post rows anew whose state was loaded."""
+        for shape in range(len(self.conjunctions.shapes) if self.strategy.indexed else 0):
+            self.postings.assign(shape)
+        rows = np.flatnonzero(self.state == POSTED).astype(np.int32)
+        self.n_posted = len(rows)
+        self.posted_slots = self.postings.context_slots
+        if len(rows):
+            self.postings.add(rows)
 
     def reserve_buffers(self) -> None:
         """Room for every row to be a candidate."""
@@ -136,6 +169,8 @@ class Tables:
         """Choose tables for shapes that are new, and watch the context slots that they read."""
         for shape in range(len(self.assignment.table_of_shape), len(self.conjunctions.shapes)):
             merges = self.assignment.assign(shape)
+            if self.strategy.indexed:
+                self.postings.assign(shape)
             if merges:
                 self._follow(merges)
         self._watch()
@@ -182,6 +217,12 @@ class Tables:
     def remove(self, rows: Rows) -> None:
         """Take rows out of their tables."""
         states = self.state[rows]
+        posted = states == POSTED
+        if posted.any():
+            self.postings.remove(rows[posted])
+            self.n_posted -= int(posted.sum())
+            self.state[rows[posted]] = FREE
+            rows, states = rows[~posted], states[~posted]
         for table in self.tables:
             mine = self.table[rows] == table.number
             inside = rows[mine & (states == INSIDE)]
@@ -351,9 +392,9 @@ class Tables:
             if n:
                 self.texts.answer({})
         awake = self.conjunctions.awake[rows] == 1
-        outside = self.state[rows] != INSIDE
+        outside = (self.state[rows] == WAITING) | (self.state[rows] == EXPELLED)
         rowwise.set_bits(rows[outside], awake[outside], self.outside)
-        flipped = (before != awake) & ~outside
+        flipped = (before != awake) & (self.state[rows] == INSIDE)
         if flipped.any():
             for number in np.unique(self.table[rows[flipped]]).tolist():
                 mine = flipped & (self.table[rows] == number)
@@ -393,9 +434,48 @@ class Tables:
                 rest = self.rest()
                 if n_failed:
                     self._learn(table, n_failed)
+        if self.n_posted:
+            n_found = self._look_up(message, raw, n_found)
         if self.n_outside:
             n_found = self._sweep(message, raw, n_found)
         return self.out[:n_found]
+
+    def _look_up(self, message: NDArray[np.float64], raw: Any, n_found: int) -> int:
+        """Find the posted rows of a message; returns how many are found in all."""
+        found = self.postings.match(message[None], _FIRST, self.rest())
+        n = n_found + len(found.pairs)
+        self.out[n_found:n] = found.pairs[:, 1]
+        self.n_candidates += found.n_candidates
+        failed = found.failed.copy()
+        if len(found.waiting):
+            self.failed[-len(found.waiting) :] = found.waiting[:, 1]
+            n, _ = self._postfilter(n, len(found.waiting), message, raw)
+        self.learn_posted(failed)
+        return n
+
+    def learn_posted(self, failed: Rows) -> None:
+        """Post rows exactly that were named in vain, one in so many as the policy says."""
+        every = self._interval()
+        self.recent_false += len(failed)
+        self.n_false += len(failed)
+        if every and len(failed):
+            first = min(self._posted_countdown, every - 1)
+            if first >= len(failed):
+                self._posted_countdown = first - len(failed)
+                return
+            self._posted_countdown = every - 1 - (len(failed) - 1 - first) % every
+            rows = np.unique(failed[first::every])
+            self.postings.deescalate(rows)
+            self.deescalations += len(rows)
+
+    def follow_graphs(self) -> None:
+        """Graphs may have changed: so do lists, and the truth of predicates on contexts."""
+        if self.postings.follow_graphs():
+            live = self.conjunctions.live()
+            reads = [any(code[0] == WITHIN for code in s.wakes) for s in self.conjunctions.shapes]
+            rows = live[np.array(reads, np.bool_)[self.conjunctions.shape[live]]]
+            if len(rows):
+                self._wake(rows)
 
     # batches of messages ---------------------------------------------------------------------
 
@@ -751,13 +831,15 @@ class Tables:
         """Bytes of arrays, indexes included."""
         own = (self.state, self.table, self.outside, self.out, self.failed)
         indexes = sum(t.index.nbytes + t.points.nbytes for t in self.tables if t.index is not None)
-        return sum(array.nbytes for array in own) + indexes
+        return sum(array.nbytes for array in own) + indexes + self.postings.nbytes
 
     def _check(self) -> None:
         live = self.conjunctions.live()
         assert (self.state[live] != FREE).all()
         assert int((self.state != FREE).sum()) == len(live)
-        outside = live[self.state[live] != INSIDE]
+        assert self.n_posted == int((self.state[live] == POSTED).sum())
+        self.postings._check()
+        outside = live[(self.state[live] != INSIDE) & (self.state[live] != POSTED)]
         assert len(outside) == self.n_outside
         expected = np.zeros_like(self.outside)
         rowwise.set_bits(outside, self.conjunctions.awake[outside] == 1, expected)

@@ -14,7 +14,23 @@ from germane.kernels.compile import inlined, kernel
 from germane.kernels.graphs import covers
 
 SET = 1 << 31
-COMPONENT, ABOVE_AT, ABOVE_N, ABOVE, SETS_AT, SETS, GIVEN_AT, GIVEN, N_ARRAYS = range(9)
+(
+    COMPONENT,
+    ABOVE_AT,
+    ABOVE_N,
+    ABOVE,
+    BELOW,
+    ENTER,
+    LEAVE,
+    DOWN_AT,
+    DOWN,
+    SETS_AT,
+    SETS,
+    GIVEN_AT,
+    GIVEN,
+    N_ARRAYS,
+) = range(14)
+"""The arrays of a graph; the first are those of ``ContentGraph.view``."""
 
 
 @inlined

@@ -28,7 +28,8 @@ def check_name(name: str) -> None:
 
 def check_type(type_: str) -> None:
     """Raise unless `type_` is one of `TYPES`."""
-    if type_ not in TYPES and not type_.startswith(f"{CATEGORY}:"):
+    of_graph = isinstance(type_, str) and type_.startswith(f"{CATEGORY}:")
+    if not of_graph and type_ not in TYPES:
         raise InvalidValue(f"unknown type {type_!r}; the types are {', '.join(TYPES)}")
 
 

@@ -1,0 +1,536 @@
+"""The index of category predicates: rows by the nodes that they name, in every graph they use.
+
+In: rows whose conjunctions have `attribute WITHIN nodes` or `attribute CONTAINS nodes`, nodes that
+stand in the condition or in the context. Out: candidates of messages, tested, as (message, row)
+pairs. Rows with the same predicates (attributes and sides) are one group, and each group decides
+for each message which graph to start from: the one that names the fewest rows (paper Notification,
+section 3.3, with the choice it left open). Kernels: ``kernels.postings``.
+
+A context's row is posted where the context is. When it moves, it is posted at the nearest node that
+covers both places (AGILE's escalation: from then on, moves below that node cost nothing); when that
+has named it in vain often enough, it is posted exactly again.
+
+Invariants: at all times each live row is posted, under each form of its group, at nodes that cover
+what it names now, if that is not NULL. Lists may name rows that are not there any more.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.category.sets import Categories
+from germane.context import Contexts
+from germane.index.conjunctions import Conjunctions, longer
+from germane.index.rowindex import Rest, Rows
+from germane.kernels import conjunctions as op
+from germane.kernels import postings as kernels
+from germane.kernels.postings import (
+    FROM_CONSTANT,
+    FROM_CONTEXT,
+    MANY,
+    N_LISTS,
+    NOWHERE,
+    OVER,
+    UNDER,
+)
+
+SIDES = ("under", "over")
+ADAPTIVE = -1
+FIRST_ROOM = 1024
+STALE = 1024
+"""Entries that may be left behind before the lists are built anew, besides half of all."""
+NO_GROUP = -1
+TAKES = {
+    op.NEGATE: 1, op.ABSOLUTE: 1, op.NOT: 1, op.IS_NULL: 1, op.DISTANCE: 4, op.TRUTH: 0,
+    op.MESSAGE_TEXT: 0, op.CONTEXT_TEXT: 0,
+}  # fmt: skip
+"""Values that an operation takes off the stack, if not two."""
+
+
+class Cover(NamedTuple):
+    """A category predicate that can be looked up: which form, and where a row has its nodes."""
+
+    attribute: int
+    graph: int
+    side: int
+    source_kind: int
+    source_at: int
+
+    @property
+    def form(self) -> tuple[int, int, int]:
+        """What rows of a group have in common."""
+        return self.attribute, self.graph, self.side
+
+
+def covers_of(program: tuple[tuple[int, int, int], ...]) -> tuple[list[Cover], bool]:
+    """The category predicates among a program's conjuncts, and whether there is nothing else."""
+    stack: list[Any] = []
+    pure = True
+    for operation, first, _ in program:
+        if operation in (op.MESSAGE, op.CONSTANT, op.CONTEXT):
+            stack.append((operation, first))
+        elif operation == op.WITHIN:
+            upper, lower = stack.pop(), stack.pop()
+            stack.append(_cover(lower, upper, first))
+        elif operation == op.AND:
+            right, left = stack.pop(), stack.pop()
+            stack.append(_listed(left) + _listed(right))
+            pure &= isinstance(left, list) and isinstance(right, list)
+        else:
+            pure = False
+            takes = TAKES.get(operation, 2)
+            del stack[len(stack) - takes :]
+            stack.append(None)
+    found = _listed(stack[-1]) if stack else []
+    return found, pure and bool(found) and isinstance(stack[-1], list)
+
+
+def _cover(lower: Any, upper: Any, graph: int) -> list[Cover] | None:
+    kinds = {op.CONSTANT: FROM_CONSTANT, op.CONTEXT: FROM_CONTEXT}
+    if lower[0] == op.MESSAGE and upper[0] in kinds:
+        return [Cover(lower[1], graph, UNDER, kinds[upper[0]], upper[1])]
+    if upper[0] == op.MESSAGE and lower[0] in kinds:
+        return [Cover(upper[1], graph, OVER, kinds[lower[0]], lower[1])]
+    return None
+
+
+def _listed(item: Any) -> list[Cover]:
+    return item if isinstance(item, list) else []
+
+
+class Found(NamedTuple):
+    """What messages found."""
+
+    pairs: NDArray[np.int32]  # (message, row)
+    waiting: NDArray[np.int32]  # pairs that wait for a text
+    failed: Rows  # rows that are posted too wide
+    n_candidates: int
+
+
+class _Lists:
+    """Rows by node."""
+
+    def __init__(self, n_nodes: int) -> None:
+        self.at: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
+        self.count: NDArray[np.int32] = np.zeros(n_nodes, np.int32)
+        self.room: NDArray[np.int32] = np.zeros(n_nodes, np.int32)
+        self.pool: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.used = 0
+
+    def lay(self, rows: Rows, nodes: Rows) -> None:
+        """Start anew."""
+        self.pool = np.empty(len(rows), np.int32)
+        self.used = len(rows)
+        kernels.lay(rows, nodes, self.at, self.count, self.room, self.pool)
+
+    def post(self, rows: Rows, nodes: Rows) -> None:
+        """Append rows."""
+        done = 0
+        while True:
+            done, self.used = kernels.post(
+                rows, nodes, done, self.at, self.count, self.room, self.pool, self.used
+            )
+            if done == len(rows):
+                return
+            wanted = self.used + max(2, 2 * int(self.count[nodes[done]]))
+            self.pool = longer(self.pool, max(wanted, FIRST_ROOM, len(self.pool) * 5 // 4))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (self.at, self.count, self.room, self.pool))
+
+
+class _Form:
+    """One way to look rows of a group up."""
+
+    def __init__(self, attribute: int, graph: int, side: int) -> None:
+        self.attribute, self.graph, self.side = attribute, graph, side
+        self.context_slots: set[int] = set()
+        self.empty(0)
+
+    def empty(self, n_nodes: int) -> None:
+        """Forget all rows."""
+        self.exact, self.wide = _Lists(n_nodes), _Lists(n_nodes)
+        self.posted: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
+        self.stamp: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
+        self.n_entries = 0
+
+    def arrays(self) -> tuple[Any, ...]:
+        """In the order of ``kernels.postings``."""
+        exact, wide = self.exact, self.wide
+        return (
+            exact.at, exact.count, exact.pool, self.posted, wide.at, wide.count, wide.pool,
+            self.stamp,
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        return self.exact.nbytes + self.wide.nbytes + self.posted.nbytes + self.stamp.nbytes
+
+
+class _Group:
+    """Rows with the same category predicates."""
+
+    def __init__(self, number: int, forms: tuple[tuple[int, int, int], ...]) -> None:
+        self.number = number
+        self.forms = [_Form(*form) for form in forms]
+        self.about = np.array(forms, np.int32)
+        self.source_kind: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
+        self.source_at: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
+        self.pure: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.home: NDArray[np.int32] = np.full((len(forms), 0), NOWHERE, np.int32)
+        self.wide: NDArray[np.bool_] = np.zeros((len(forms), 0), np.bool_)
+        self.lists: NDArray[np.int64] = np.zeros((len(forms) * N_LISTS, 3), np.int64)
+        self.held: list[Any] = []
+        self.n_rows = 0
+        self.n_stale = 0
+        self.builds = 0
+        self.chosen = np.zeros(len(forms), np.int64)
+
+    def point(self) -> None:
+        """Let kernels find the lists."""
+        arrays = [array for form in self.forms for array in form.arrays()]
+        if len(arrays) == len(self.held) and all(
+            a is b for a, b in zip(arrays, self.held, strict=True)
+        ):
+            return
+        self.held = arrays
+        for place, array in enumerate(arrays):
+            self.lists[place] = (array.ctypes.data, len(array), len(array))
+
+
+class Postings:
+    """All groups, in step with contexts and graphs."""
+
+    def __init__(
+        self,
+        conjunctions: Conjunctions,
+        contexts: Contexts,
+        categories: Categories,
+        escalates: bool,
+    ) -> None:
+        self.conjunctions = conjunctions
+        self.contexts = contexts
+        self.categories = categories
+        self.escalates = escalates
+        self.plan: str | None = None
+        """For experiments: "under" or "over" is tried first in every group, not the cheapest."""
+        self.groups: list[_Group] = []
+        self.group_of_shape: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.escalations = 0
+        self.moves = 0
+        self._versions = [graph.version for graph in categories.graphs]
+        self._by_forms: dict[tuple[tuple[int, int, int], ...], int] = {}
+        self._state = np.zeros(kernels.N_STATE, np.int64)
+        self._seen: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._candidates: Rows = np.zeros(0, np.int32)
+        self._path: Rows = np.zeros(0, np.int32)
+        self._pairs: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
+        self._waiting: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
+        self._failed: Rows = np.zeros(FIRST_ROOM, np.int32)
+
+    # shapes and rows -------------------------------------------------------------------------
+
+    def assign(self, shape: int) -> bool:
+        """Whether rows of the next shape are looked up by categories."""
+        program = self.conjunctions.shapes[shape].program
+        covers, pure = covers_of(program)
+        group = NO_GROUP
+        if covers:
+            by_form: dict[tuple[int, int, int], Cover] = {}
+            for cover in covers:
+                by_form.setdefault(cover.form, cover)
+            forms = tuple(sorted(by_form))
+            known = self._by_forms.get(forms)
+            group = self._new_group(forms) if known is None else known
+            about = self.conjunctions.shapes[shape]
+            whole = pure and len(covers) == len(forms) and not about.forms
+            self._describe(self.groups[group], shape, [by_form[f] for f in forms], whole)
+        self.group_of_shape = np.append(self.group_of_shape, np.int32(group))
+        return bool(covers)
+
+    def _new_group(self, forms: tuple[tuple[int, int, int], ...]) -> int:
+        number = self._by_forms[forms] = len(self.groups)
+        self.groups.append(_Group(number, forms))
+        for form in self.groups[-1].forms:
+            form.empty(len(self.categories.graphs[form.graph]))
+        return number
+
+    def _describe(self, group: _Group, shape: int, covers: list[Cover], pure: bool) -> None:
+        """Note where rows of a shape have their nodes."""
+        if shape >= len(group.pure):
+            room = shape + 1 + shape // 2
+            group.source_kind = longer(group.source_kind, room)
+            group.source_at = longer(group.source_at, room)
+            group.pure = longer(group.pure, room)
+        for j, cover in enumerate(covers):
+            group.source_kind[shape, j] = cover.source_kind
+            group.source_at[shape, j] = cover.source_at
+            if cover.source_kind == FROM_CONTEXT:
+                group.forms[j].context_slots.add(cover.source_at)
+        group.pure[shape] = pure
+
+    @property
+    def context_slots(self) -> set[int]:
+        """The context slots that rows are posted by."""
+        return {slot for g in self.groups for form in g.forms for slot in form.context_slots}
+
+    def add(self, rows: Rows) -> None:
+        """Post new rows."""
+        self._reserve()
+        of_row = self.group_of_shape[self.conjunctions.shape[rows]]
+        for group in self.groups:
+            mine = rows[of_row == group.number]
+            if len(mine):
+                group.n_rows += len(mine)
+                if 2 * len(mine) > group.n_rows:
+                    self._build(group)
+                else:
+                    self._post(group, mine)
+
+    def remove(self, rows: Rows) -> None:
+        """Rows go; what the lists have of them is swept up later."""
+        of_row = self.group_of_shape[self.conjunctions.shape[rows]]
+        for group in self.groups:
+            n = int((of_row == group.number).sum())
+            group.n_rows -= n
+            group.n_stale += n
+
+    def _reserve(self) -> None:
+        n = len(self.conjunctions.rows)
+        if len(self._seen) < n:
+            self._seen = longer(self._seen, n)
+            self._candidates = np.empty(n + 1, np.int32)
+        for group in self.groups:
+            if group.home.shape[1] < n:
+                n_forms, known = group.home.shape
+                home, wide = np.full((n_forms, n), NOWHERE, np.int32), np.zeros((n_forms, n), bool)
+                home[:, :known], wide[:, :known] = group.home, group.wide
+                group.home, group.wide = home, wide
+        n_nodes = max((len(graph) for graph in self.categories.graphs), default=0)
+        if len(self._path) < n_nodes + 1:
+            self._path = np.empty(n_nodes + 1, np.int32)
+
+    def _rows_of(self, group: _Group) -> Rows:
+        live = self.conjunctions.live()
+        mine: Rows = live[self.group_of_shape[self.conjunctions.shape[live]] == group.number]
+        return mine
+
+    def _build(self, group: _Group) -> None:
+        """Post all rows of a group anew, exactly."""
+        rows = self._rows_of(group)
+        for j, form in enumerate(group.forms):
+            form.empty(len(self.categories.graphs[form.graph]))
+            whose, nodes = self._placed(group, j, rows)
+            form.exact.lay(whose, nodes)
+            self._count(form, nodes)
+        group.n_stale = 0
+        group.builds += 1
+        group.point()
+
+    def _post(self, group: _Group, rows: Rows) -> None:
+        """Post rows exactly, under all forms."""
+        for j in range(len(group.forms)):
+            self._post_form(group, j, rows)
+        group.point()
+
+    def _post_form(self, group: _Group, j: int, rows: Rows) -> None:
+        form = group.forms[j]
+        whose, nodes = self._placed(group, j, rows)
+        form.exact.post(whose, nodes)
+        self._count(form, nodes)
+
+    def _placed(self, group: _Group, j: int, rows: Rows) -> tuple[Rows, Rows]:
+        """(row, node) of rows under a form; ``home`` is noted."""
+        keys = np.empty(len(rows))
+        view = self.conjunctions.view
+        kernels.keys_of(
+            rows, j, group.source_kind, group.source_at, view.rows, view.owner, view.pool,
+            self.contexts.values, keys,
+        )  # fmt: skip
+        graph = group.forms[j].graph
+        self.categories.use(self.categories.nobody)
+        nodes, whose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
+        while True:
+            n = kernels.flatten(keys, rows, graph, self.categories.places, nodes, whose)
+            if n <= len(nodes):
+                break
+            nodes, whose = np.empty(n, np.int32), np.empty(n, np.int32)
+        nodes, whose = nodes[:n], whose[:n]
+        group.home[j, rows] = NOWHERE
+        group.home[j, whose] = nodes
+        several = whose[1:][whose[1:] == whose[:-1]]
+        group.home[j, several] = MANY
+        group.wide[j, rows] = False
+        return whose, nodes
+
+    def _count(self, form: _Form, nodes: Rows) -> None:
+        form.n_entries += len(nodes)
+        if form.side == OVER:
+            view = self.categories.graphs[form.graph].view
+            kernels.count_posted(nodes, view.above_at, view.above_n, view.above, form.posted)
+
+    # contexts and graphs ---------------------------------------------------------------------
+
+    def follow(self, contexts: Rows, slot: int) -> None:
+        """Contexts have another value in a slot."""
+        for group in self.groups:
+            for j, form in enumerate(group.forms):
+                if slot in form.context_slots and group.n_rows:
+                    self._follow(group, j, contexts, slot)
+
+    def _follow(self, group: _Group, j: int, contexts: Rows, slot: int) -> None:
+        form, store = group.forms[j], self.contexts
+        moved = np.empty(max(group.n_rows, 1), np.int32)
+        target = np.empty(len(moved), np.int32)
+        if len(contexts) > 1:
+            contexts = np.unique(contexts)
+        n = kernels.follow(
+            contexts, slot, j, form.graph, self.escalates, store.head, self.conjunctions.rows,
+            store.values, self.group_of_shape, group.number, group.source_kind, group.source_at,
+            self.categories.places, form.side, group.home[j], group.wide[j], moved, target,
+        )  # fmt: skip
+        if not n:
+            return
+        moved, target = moved[:n], target[:n]
+        wider = target != NOWHERE
+        if wider.any():
+            rows, nodes = moved[wider], target[wider]
+            lists = form.wide if form.side == OVER else form.exact
+            lists.post(rows, nodes)
+            self._count(form, nodes)
+            group.home[j, rows], group.wide[j, rows] = nodes, True
+            self.escalations += len(rows)
+        if not wider.all():
+            self._post_form(group, j, moved[~wider])
+            self.moves += int((~wider).sum())
+        group.n_stale += n
+        if group.n_stale > STALE + sum(f.n_entries for f in group.forms) // 2:
+            self._build(group)
+        group.point()
+
+    def deescalate(self, rows: Rows) -> None:
+        """Post rows exactly again, where the context is now."""
+        of_row = self.group_of_shape[self.conjunctions.shape[rows]]
+        for group in self.groups:
+            mine = rows[of_row == group.number]
+            if len(mine):
+                for j, form in enumerate(group.forms):
+                    if form.context_slots:
+                        self._post_form(group, j, mine)
+                group.n_stale += len(mine)
+                group.point()
+
+    def follow_graphs(self) -> bool:
+        """Build groups anew whose graphs have changed; whether any has."""
+        versions = [graph.version for graph in self.categories.graphs]
+        changed = {i for i, v in enumerate(versions) if v != self._versions[i]}
+        if not changed:
+            return False
+        self._versions = versions
+        self.categories.use(self.categories.nobody)
+        self._reserve()
+        for group in self.groups:
+            if any(form.graph in changed for form in group.forms):
+                self._build(group)
+        return True
+
+    # messages --------------------------------------------------------------------------------
+
+    def match(self, vectors: NDArray[np.float64], members: NDArray[np.int32], rest: Rest) -> Found:
+        """The pairs of some messages; what waits for texts and what was found in vain, too."""
+        state = self._state
+        state[kernels.N_OUT] = state[kernels.N_FAILED] = 0
+        state[kernels.N_WAITING] = state[kernels.N_CANDIDATES] = 0
+        for group in self.groups:
+            if group.n_rows:
+                order = members
+                if len(members) > 1:
+                    first = vectors[members, group.forms[0].attribute]
+                    order = members[np.argsort(first, kind="stable")]
+                self._match_group(group, vectors, order, rest)
+        n_out, n_waiting = int(state[kernels.N_OUT]), int(state[kernels.N_WAITING])
+        return Found(
+            self._pairs[:n_out], self._waiting[:n_waiting],
+            self._failed[: int(state[kernels.N_FAILED])], int(state[kernels.N_CANDIDATES]),
+        )  # fmt: skip
+
+    def _match_group(
+        self, group: _Group, vectors: NDArray[np.float64], order: Rows, rest: Rest
+    ) -> None:
+        plan = ADAPTIVE
+        if self.plan is not None:
+            sides = [form.side for form in group.forms]
+            wanted = SIDES.index(self.plan)
+            plan = sides.index(wanted) if wanted in sides else 0
+        done = 0
+        while True:
+            done = kernels.match_postings(
+                order, done, vectors, group.about, group.lists, self.group_of_shape, group.number,
+                group.source_kind, group.source_at, group.pure, plan, self._seen,
+                self._candidates, self._path, rest, self._pairs, self._failed, self._waiting,
+                self._state, group.chosen,
+            )  # fmt: skip
+            if done == len(order):
+                return
+            entries = sum(form.n_entries for form in group.forms)
+            room = 2 * len(self._pairs) + entries
+            self._pairs = longer(self._pairs, room)
+            self._waiting = longer(self._waiting, room)
+
+    # for people ------------------------------------------------------------------------------
+
+    def describe(self, names: list[str]) -> list[dict[str, Any]]:
+        """What a person would want to know of each group."""
+        return [
+            {
+                "rows": group.n_rows,
+                "forms": [
+                    f"{names[form.attribute]} {('WITHIN', 'CONTAINS')[form.side]}"
+                    for form in group.forms
+                ],
+                "entries": [form.n_entries for form in group.forms],
+                "chosen": group.chosen.tolist(),
+                "builds": group.builds,
+            }
+            for group in self.groups
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arrays."""
+        own = (self._seen, self._candidates, self._path, self._pairs, self._waiting)
+        groups = sum(
+            group.home.nbytes + sum(form.nbytes for form in group.forms) for group in self.groups
+        )
+        return sum(array.nbytes for array in own) + groups
+
+    def _check(self) -> None:
+        """Each live row is posted at nodes that cover its own."""
+        for group in self.groups:
+            rows = self._rows_of(group)
+            assert len(rows) == group.n_rows
+            for j, form in enumerate(group.forms):
+                graph = self.categories.graphs[form.graph]
+                home, wide = group.home[j].copy(), group.wide[j].copy()
+                whose, nodes = self._placed(group, j, rows)
+                group.home[j], group.wide[j] = home, wide
+                lists = _as_sets(form.exact), _as_sets(form.wide)
+                for row, node in zip(whose.tolist(), nodes.tolist(), strict=True):
+                    at = home[row]
+                    if at == MANY:
+                        assert row in lists[0][node]
+                        continue
+                    assert at >= 0
+                    pair = np.array([at], np.int32), np.array([node], np.int32)
+                    assert graph._covers(*pair)[0]
+                    assert form.side == UNDER or wide[row] or at == node
+                    assert row in lists[int(form.side == OVER and wide[row])].get(int(at), ())
+
+
+def _as_sets(lists: _Lists) -> dict[int, set[int]]:
+    return {
+        node: set(lists.pool[lists.at[node] : lists.at[node] + lists.count[node]].tolist())
+        for node in np.flatnonzero(lists.count).tolist()
+    }

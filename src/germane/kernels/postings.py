@@ -1,0 +1,509 @@
+"""Postings: nodes of content graphs -> rows, and messages through them.
+
+A group of rows has some *forms*, each a message attribute, its graph and a side: UNDER, where the
+row's nodes are above the message's (`topic WITHIN …`), or OVER, where they are below (`place
+CONTAINS …`). Every row of the group is posted under each form, at the components of its nodes, so a
+message may be looked up by any of them: by the one that names the fewest rows. The others are
+verified.
+
+    UNDER  rows posted at what covers a node of the message
+    OVER   rows posted at what a node of the message covers; and, of rows that are posted above
+           where they are (``wide``), also those at what covers it
+
+Postings only ever name too many rows: what a row leaves behind when it goes or moves is found out
+by the test, and swept up when they are built anew. ``lists`` are the arrays of all forms,
+``N_LISTS`` of each (``kernels.bundle``).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from germane.kernels.bundle import array_at
+from germane.kernels.categories import (
+    ABOVE,
+    ABOVE_AT,
+    ABOVE_N,
+    BELOW,
+    COMPONENT,
+    DOWN,
+    DOWN_AT,
+    ENTER,
+    GIVEN,
+    GIVEN_AT,
+    LEAVE,
+    N_ARRAYS,
+    SETS,
+    SETS_AT,
+    member,
+    span,
+)
+from germane.kernels.compile import inlined, kernel
+from germane.kernels.conjunctions import MISSING, PASSED, test
+from germane.kernels.graphs import covers
+
+UNDER, OVER = 0, 1
+AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, STAMP, N_LISTS = range(9)
+EPOCH, N_OUT, N_FAILED, N_WAITING, N_CANDIDATES, N_STATE = range(6)
+FROM_CONSTANT, FROM_CONTEXT = 0, 1
+DEEP = 8
+"""Nodes on the way to an entry, at most, as an estimate."""
+NOWHERE, MANY = -1, -2
+"""Where a row is posted, if not at one node."""
+
+
+@kernel
+def post(
+    rows: Any, nodes: Any, begin: Any, at: Any, count: Any, room: Any, pool: Any, used: Any
+) -> Any:
+    """Append rows to the lists of nodes; a list that is full moves to twice the room.
+
+    Stops where the pool may be too short; (how far it came, entries used).
+    """
+    for i in range(begin, rows.shape[0]):
+        node = nodes[i]
+        n = count[node]
+        if n == room[node]:
+            wanted = max(2, 2 * n)
+            if used + wanted > pool.shape[0]:
+                return i, used
+            for k in range(n):
+                pool[used + k] = pool[at[node] + k]
+            at[node] = used
+            room[node] = wanted
+            used += wanted
+        pool[at[node] + n] = rows[i]
+        count[node] = n + 1
+    return rows.shape[0], used
+
+
+@kernel
+def lay(rows: Any, nodes: Any, at: Any, count: Any, room: Any, pool: Any) -> None:
+    """All lists at once, one after the other."""
+    count[:] = 0
+    for i in range(nodes.shape[0]):
+        count[nodes[i]] += 1
+    used = np.int64(0)
+    for n in range(count.shape[0]):
+        at[n] = used
+        room[n] = count[n]
+        used += count[n]
+    count[:] = 0
+    for i in range(nodes.shape[0]):
+        pool[at[nodes[i]] + count[nodes[i]]] = rows[i]
+        count[nodes[i]] += 1
+
+
+@kernel
+def count_posted(nodes: Any, above_at: Any, above_n: Any, above: Any, posted: Any) -> None:
+    """Count entries at all that cover their nodes."""
+    for i in range(nodes.shape[0]):
+        node = nodes[i]
+        for k in range(above_at[node], above_at[node] + above_n[node]):
+            posted[above[k]] += 1
+
+
+@kernel
+def flatten(keys: Any, owners: Any, graph: Any, graphs: Any, nodes: Any, whose: Any) -> Any:
+    """Components of the nodes of keys, and whose they are; how many, or would be."""
+    first = graph * N_ARRAYS
+    component = array_at(graphs, first + COMPONENT, np.int32)
+    sets_at = array_at(graphs, first + SETS_AT, np.int64)
+    sets = array_at(graphs, first + SETS, np.int32)
+    given_at = array_at(graphs, first + GIVEN_AT, np.int64)
+    given = array_at(graphs, first + GIVEN, np.int32)
+    n = 0
+    for i in range(keys.shape[0]):
+        if keys[i] != keys[i]:
+            continue
+        kind, begin, end = span(keys[i], sets_at, given_at)
+        for k in range(begin, end):
+            if n < nodes.shape[0]:
+                nodes[n] = component[member(kind, k, keys[i], sets, given)]
+                whose[n] = owners[i]
+            n += 1
+    return n
+
+
+@kernel
+def keys_of(
+    wanted: Any, form: Any, source_kind: Any, source_at: Any, rows: Any, owner: Any, pool: Any,
+    values: Any, keys: Any,
+) -> None:  # fmt: skip
+    """The keys that rows have in a form now."""
+    for i in range(wanted.shape[0]):
+        row = wanted[i]
+        place = source_at[rows[row].shape, form]
+        if source_kind[rows[row].shape, form] == FROM_CONTEXT:
+            keys[i] = values[place, owner[row]]
+        else:
+            keys[i] = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
+
+
+@inlined
+def nearest_common(a: Any, b: Any, above_at: Any, above_n: Any, above: Any, below: Any) -> Any:
+    """What covers both and covers the least besides; NOWHERE if nothing does."""
+    i, end_i = above_at[a], above_at[a] + above_n[a]
+    j, end_j = above_at[b], above_at[b] + above_n[b]
+    best = NOWHERE
+    while i < end_i and j < end_j:
+        if above[i] == above[j]:
+            if best == NOWHERE or below[above[i]] < below[best]:
+                best = above[i]
+            i += 1
+            j += 1
+        elif above[i] < above[j]:
+            i += 1
+        else:
+            j += 1
+    return best
+
+
+@kernel
+def follow(
+    contexts: Any,
+    slot: Any,
+    form: Any,
+    graph: Any,
+    escalates: Any,
+    head: Any,
+    rows: Any,
+    values: Any,
+    group_of_shape: Any,
+    group: Any,
+    source_kind: Any,
+    source_at: Any,
+    graphs: Any,
+    side: Any,
+    home: Any,
+    wide: Any,
+    moved: Any,
+    target: Any,
+) -> Any:
+    """Rows of contexts whose value in a slot has left what they are posted at, and where to go.
+
+    ``target`` is a node that covers old and new, or NOWHERE: post the row anew, exactly. Returns
+    how many rows moved.
+    """
+    first = graph * N_ARRAYS
+    component = array_at(graphs, first + COMPONENT, np.int32)
+    above_at = array_at(graphs, first + ABOVE_AT, np.int64)
+    above_n = array_at(graphs, first + ABOVE_N, np.int32)
+    above = array_at(graphs, first + ABOVE, np.int32)
+    below = array_at(graphs, first + BELOW, np.int32)
+    enter = array_at(graphs, first + ENTER, np.int32)
+    leave = array_at(graphs, first + LEAVE, np.int32)
+    sets_at = array_at(graphs, first + SETS_AT, np.int64)
+    sets = array_at(graphs, first + SETS, np.int32)
+    given_at = array_at(graphs, first + GIVEN_AT, np.int64)
+    given = array_at(graphs, first + GIVEN, np.int32)
+    forest = enter.shape[0] > 0
+    n = 0
+    for i in range(contexts.shape[0]):
+        key = values[slot, contexts[i]]
+        if key != key:
+            continue
+        row = head[contexts[i]]
+        while row >= 0:
+            shape = rows[row].shape
+            next_row = rows[row].next
+            if (
+                shape >= 0
+                and group_of_shape[shape] == group
+                and source_kind[shape, form] == FROM_CONTEXT
+                and source_at[shape, form] == slot
+            ):
+                at = home[row]
+                kind, begin, end = span(key, sets_at, given_at)
+                stays = at >= 0
+                for k in range(begin, end):
+                    if not stays:
+                        break
+                    node = component[member(kind, k, key, sets, given)]
+                    if forest:
+                        stays = enter[at] <= enter[node] and enter[node] < leave[at]
+                    else:
+                        stays = covers(at, node, above_at, above_n, above)
+                    # What is over a row's place is not found at a place above it, unless wide.
+                    stays = stays and (side == UNDER or wide[row] or node == at)
+                if not stays:
+                    moved[n] = row
+                    target[n] = NOWHERE
+                    if escalates and at >= 0 and kind == 0:
+                        node = component[np.int32(key)]
+                        target[n] = nearest_common(at, node, above_at, above_n, above, below)
+                    n += 1
+            row = next_row
+    return n
+
+
+@kernel
+def match_postings(
+    order: Any,
+    begin: Any,
+    vectors: Any,
+    forms: Any,
+    lists: Any,
+    group_of_shape: Any,
+    group: Any,
+    source_kind: Any,
+    source_at: Any,
+    pure: Any,
+    plan: Any,
+    seen: Any,
+    candidates: Any,
+    path: Any,
+    rest: Any,
+    pairs: Any,
+    failed: Any,
+    waiting: Any,
+    state: Any,
+    chosen: Any,
+) -> Any:
+    """Match messages, from ``order[begin]`` on, with the rows of a group; how far it came.
+
+    Pairs (message, row) that match go to ``pairs``, rows that are posted too wide to ``failed``,
+    pairs that wait for a text to ``waiting``. ``plan`` is the form to look up by, or -1: the one
+    that names the fewest rows. It stops where ``pairs`` may be too short.
+    """
+    rows, owner, shapes, row_forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
+    n_forms = forms.shape[0]
+    for i in range(begin, order.shape[0]):
+        message = order[i]
+        complete = True
+        for j in range(n_forms):
+            key = vectors[message, forms[j, 0]]
+            complete &= key == key
+        if not complete:
+            continue
+        best = -1
+        least = np.int64(0)
+        for j in range(n_forms):
+            if plan < 0 or j == plan:
+                cost = named_by(vectors[message, forms[j, 0]], j, forms, lists, graphs)
+                if best < 0 or cost < least:
+                    best = j
+                    least = cost
+        if state[N_OUT] + least > pairs.shape[0] or state[N_WAITING] + least > waiting.shape[0]:
+            return i
+        chosen[best] += 1
+        if least == 0:
+            continue
+        state[EPOCH] += 2
+        for j in range(n_forms):
+            if forms[j, 2] == UNDER:
+                stamp_above(vectors[message, forms[j, 0]], j, forms, lists, graphs, state[EPOCH])
+        key = vectors[message, forms[best, 0]]
+        n = look_up(key, best, forms, lists, graphs, state[EPOCH], seen, candidates, path)
+        for c in range(n):
+            row = candidates[c]
+            shape = rows[row].shape
+            if shape < 0 or group_of_shape[shape] != group or not rows[row].awake:
+                continue
+            state[N_CANDIDATES] += 1
+            failing = NOWHERE
+            for j in range(n_forms):
+                place = source_at[shape, j]
+                if source_kind[shape, j] == FROM_CONTEXT:
+                    key = values[place, owner[row]]
+                else:
+                    key = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
+                asked = vectors[message, forms[j, 0]]
+                if not holds(key, asked, j, forms, lists, graphs, state[EPOCH]):
+                    failing = j
+                    break
+            if failing >= 0:
+                if (
+                    failing == best
+                    and source_kind[shape, best] == FROM_CONTEXT
+                    and state[N_FAILED] < failed.shape[0]
+                ):
+                    failed[state[N_FAILED]] = row
+                    state[N_FAILED] += 1
+                continue
+            if not pure[shape]:
+                reason = test(
+                    row, vectors[message], rows, owner, shapes, row_forms, code, pool, values,
+                    truth, cache, wanted, stack, graphs,
+                )  # fmt: skip
+                if reason == MISSING:
+                    waiting[state[N_WAITING], 0] = message
+                    waiting[state[N_WAITING], 1] = row
+                    state[N_WAITING] += 1
+                if reason != PASSED:
+                    continue
+            pairs[state[N_OUT], 0] = message
+            pairs[state[N_OUT], 1] = row
+            state[N_OUT] += 1
+    return order.shape[0]
+
+
+@kernel
+def look_up(
+    key: Any,
+    form: Any,
+    forms: Any,
+    lists: Any,
+    graphs: Any,
+    epoch: Any,
+    seen: Any,
+    candidates: Any,
+    path: Any,
+) -> Any:
+    """The rows that one form names for a message, each once; how many.
+
+    A node whose list was read has the stamp ``epoch + 1``.
+    """
+    graph = forms[form, 1] * N_ARRAYS
+    component = array_at(graphs, graph + COMPONENT, np.int32)
+    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
+    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
+    above = array_at(graphs, graph + ABOVE, np.int32)
+    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
+    sets = array_at(graphs, graph + SETS, np.int32)
+    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
+    given = array_at(graphs, graph + GIVEN, np.int32)
+    down_at = array_at(graphs, graph + DOWN_AT, np.int64)
+    down = array_at(graphs, graph + DOWN, np.int32)
+    first = form * N_LISTS
+    at = array_at(lists, first + AT, np.int64)
+    count = array_at(lists, first + COUNT, np.int32)
+    entries = array_at(lists, first + POOL, np.int32)
+    posted = array_at(lists, first + POSTED_BELOW, np.int64)
+    wide_at = array_at(lists, first + WIDE_AT, np.int64)
+    wide_count = array_at(lists, first + WIDE_COUNT, np.int32)
+    wide_entries = array_at(lists, first + WIDE_POOL, np.int32)
+    stamp = array_at(lists, first + STAMP, np.int64)
+    kind, begin, end = span(key, sets_at, given_at)
+    n = 0
+    for m in range(begin, end):
+        start = component[member(kind, m, key, sets, given)]
+        if forms[form, 2] == UNDER:
+            for k in range(above_at[start], above_at[start] + above_n[start]):
+                node = above[k]
+                if stamp[node] <= epoch:
+                    stamp[node] = epoch + 1
+                    n = take(at[node], count[node], entries, epoch, seen, candidates, n)
+            continue
+        for k in range(above_at[start], above_at[start] + above_n[start]):
+            node = above[k]
+            if wide_count[node]:
+                n = take(wide_at[node], wide_count[node], wide_entries, epoch, seen, candidates, n)
+        if stamp[start] > epoch or not posted[start]:
+            continue
+        stamp[start] = epoch + 1
+        path[0] = start
+        n_path = 1
+        while n_path:
+            n_path -= 1
+            node = path[n_path]
+            n = take(at[node], count[node], entries, epoch, seen, candidates, n)
+            n = take(wide_at[node], wide_count[node], wide_entries, epoch, seen, candidates, n)
+            for c in range(down_at[node], down_at[node + 1]):
+                child = down[c]
+                if stamp[child] <= epoch and posted[child]:
+                    stamp[child] = epoch + 1
+                    path[n_path] = child
+                    n_path += 1
+    return n
+
+
+@inlined
+def take(
+    begin: Any, n_rows: Any, entries: Any, epoch: Any, seen: Any, candidates: Any, n: Any
+) -> Any:
+    """Append the rows of a list that were not seen yet; how many there are then."""
+    for e in range(begin, begin + n_rows):
+        row = entries[e]
+        if seen[row] != epoch:
+            seen[row] = epoch
+            candidates[n] = row
+            n += 1
+    return n
+
+
+@kernel
+def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
+    """How many entries a look-up by one form would go over, nodes included."""
+    graph = forms[form, 1] * N_ARRAYS
+    component = array_at(graphs, graph + COMPONENT, np.int32)
+    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
+    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
+    above = array_at(graphs, graph + ABOVE, np.int32)
+    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
+    sets = array_at(graphs, graph + SETS, np.int32)
+    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
+    given = array_at(graphs, graph + GIVEN, np.int32)
+    below = array_at(graphs, graph + BELOW, np.int32)
+    count = array_at(lists, form * N_LISTS + COUNT, np.int32)
+    posted = array_at(lists, form * N_LISTS + POSTED_BELOW, np.int64)
+    wide_count = array_at(lists, form * N_LISTS + WIDE_COUNT, np.int32)
+    total = np.int64(0)
+    kind, begin, end = span(key, sets_at, given_at)
+    for m in range(begin, end):
+        node = component[member(kind, m, key, sets, given)]
+        if forms[form, 2] == OVER:
+            if posted[node]:
+                total += posted[node] + min(posted[node] * DEEP, below[node])
+            for k in range(above_at[node], above_at[node] + above_n[node]):
+                total += wide_count[above[k]]
+        else:
+            for k in range(above_at[node], above_at[node] + above_n[node]):
+                total += count[above[k]]
+    return total
+
+
+@kernel
+def stamp_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch: Any) -> None:
+    """Mark all that covers a node of a message, so that rows can be verified by one look each."""
+    graph = forms[form, 1] * N_ARRAYS
+    component = array_at(graphs, graph + COMPONENT, np.int32)
+    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
+    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
+    above = array_at(graphs, graph + ABOVE, np.int32)
+    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
+    sets = array_at(graphs, graph + SETS, np.int32)
+    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
+    given = array_at(graphs, graph + GIVEN, np.int32)
+    stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
+    kind, begin, end = span(key, sets_at, given_at)
+    for m in range(begin, end):
+        node = component[member(kind, m, key, sets, given)]
+        for k in range(above_at[node], above_at[node] + above_n[node]):
+            stamp[above[k]] = epoch
+
+
+@inlined
+def holds(key: Any, asked: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch: Any) -> Any:
+    """Whether a row's key and the message's stand as a form wants it."""
+    if key != key:
+        return False
+    graph = forms[form, 1] * N_ARRAYS
+    component = array_at(graphs, graph + COMPONENT, np.int32)
+    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
+    sets = array_at(graphs, graph + SETS, np.int32)
+    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
+    given = array_at(graphs, graph + GIVEN, np.int32)
+    kind, begin, end = span(key, sets_at, given_at)
+    if forms[form, 2] == UNDER:
+        stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
+        for k in range(begin, end):
+            if stamp[component[member(kind, k, key, sets, given)]] >= epoch:
+                return True
+        return False
+    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
+    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
+    above = array_at(graphs, graph + ABOVE, np.int32)
+    enter = array_at(graphs, graph + ENTER, np.int32)
+    leave = array_at(graphs, graph + LEAVE, np.int32)
+    of_message, first, last = span(asked, sets_at, given_at)
+    for m in range(first, last):
+        over = component[member(of_message, m, asked, sets, given)]
+        for k in range(begin, end):
+            node = component[member(kind, k, key, sets, given)]
+            if enter.shape[0] > 0:
+                if enter[over] <= enter[node] and enter[node] < leave[over]:
+                    return True
+            elif covers(over, node, above_at, above_n, above):
+                return True
+    return False
