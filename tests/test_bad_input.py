@@ -673,7 +673,12 @@ def test_fixed(n):
     assert repr(n) in str(caught.value)
 
 
-@pytest.mark.parametrize("type_", ["category", "xml"])
+def test_a_category_needs_its_graph():
+    with pytest.raises(GermaneError, match="'topic' is a category, but of which graph"):
+        Filter(schema={"n": "number", "topic": "category"})
+
+
+@pytest.mark.parametrize("type_", ["xml"])
 def test_types_that_are_not_supported_yet(type_):
     f = Filter(schema={"n": "number", "topic": type_})
     f.subscribe("p", "n < 5")

@@ -1,5 +1,7 @@
 """Category predicates in the filter: every index, plan and policy against the oracle."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,3 +152,182 @@ def test_sequences(about, plan, data):
         both.do(action)
     both.match([{"topic": name, "place": p} for name in NODES[:3] for p in PLACES])
     both.filter._check()
+
+
+SPORTS = [("Root", "Sports"), ("Sports", "Baseball"), ("Baseball", "Red Sox"), ("Root", "Weather")]
+WORLD = [("World", "Boston"), ("Boston", "MIT"), ("World", "Tokyo")]
+
+
+@pytest.fixture
+def paper():
+    """The paper's two graphs."""
+    topic, place = ContentGraph.from_edges(SPORTS), ContentGraph.from_edges(WORLD)
+    return Filter(graphs={"topic": topic, "place": place})
+
+
+def test_the_papers_examples(paper):
+    """Section 2: ({Baseball, Weather}, {MIT, Boston}); section 5: the event's place is wider."""
+    paper.subscribe(
+        "ann", "topic WITHIN ('Baseball', 'Weather') AND place WITHIN ('MIT', 'Boston')"
+    )
+    paper.subscribe("bob", "topic WITHIN 'Sports' AND place CONTAINS context.place", "bob")
+    paper.update("bob", {"place": "MIT"})
+    assert paper.match({"topic": "Red Sox", "place": "MIT"}) == ["ann", "bob"]
+    assert paper.match({"topic": "Red Sox", "place": "Boston"}) == ["ann", "bob"]
+    assert paper.match({"topic": "Weather", "place": "Boston"}) == ["ann"]
+    assert paper.match({"topic": "Sports", "place": "Boston"}) == ["bob"]
+    assert paper.match({"topic": "Red Sox", "place": "Tokyo"}) == []
+    paper.update("bob", {"place": "Tokyo"})
+    assert paper.match({"topic": "Red Sox", "place": ["Tokyo", "Boston"]}) == ["ann", "bob"]
+
+
+def test_one_profile_of_all_kinds(paper):
+    """Category, range, string, context-bound and context-only, by one call, explained."""
+    paper.subscribe(
+        "p",
+        "topic WITHIN context.interests AND place CONTAINS context.place AND price < 5 "
+        "AND title LIKE '%final%' AND price >= context.least AND context.unread < 100",
+        "ann",
+    )
+    values = {"interests": ["Baseball"], "place": "MIT", "least": 2, "unread": 3}
+    paper.update("ann", values)
+    message = {"topic": "Red Sox", "place": "Boston", "price": 3, "title": "the final game"}
+    assert paper.match(message) == ["p"]
+    for change in (
+        {"topic": "Weather"}, {"place": "Tokyo"}, {"price": 7}, {"price": 1}, {"title": "x"},
+    ):  # fmt: skip
+        assert paper.match({**message, **change}) == []
+    paper.update("ann", {"unread": 200})
+    assert paper.match(message) == []
+    paper.update("ann", {"unread": 0, "place": "Tokyo"})
+    told = str(paper.explain("p", message))
+    assert "✓ topic WITHIN context.interests" in told
+    assert "✗ place CONTAINS context.place" in told
+    assert "'context.place': 'Tokyo'" in told
+    assert paper.stats()["categories"][0]["forms"] == ["topic WITHIN", "place CONTAINS"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "words"),
+    [
+        ("topic WITHIN 'Basebal'", "ConditionNameError", "did you mean Baseball"),
+        ("topic WITHIN ('Sports', 'x')", "ConditionNameError", "unknown node 'x'"),
+        ("price < 5 AND price WITHIN 'x'", "ConditionTypeError", "'price' is a number"),
+        ("topic = 'Sports'", "ConditionTypeError", "categories go into WITHIN and CONTAINS"),
+        ("topic WITHIN context.place", "ConditionTypeError", "category:place"),
+        ("color WITHIN context.tint", "ConditionTypeError", "pass graphs={'color': …}"),
+    ],
+)
+def test_conditions_that_are_refused(paper, condition, error, words):
+    with pytest.raises(germane.GermaneError, match=words) as caught:
+        paper.subscribe("p", condition, "ann")
+    assert type(caught.value).__name__ == error
+
+
+@pytest.mark.parametrize("value", ["Basebal", ["Sports", "x"], 3, [1], {"a": 1}, b"Sports", [None]])
+def test_values_that_are_refused(paper, value):
+    paper.subscribe("p", "topic WITHIN 'Sports'")
+    with pytest.raises(germane.GermaneError, match="topic"):
+        paper.match({"topic": value})
+    with pytest.raises(germane.GermaneError, match="topic"):
+        paper.update("ann", {"topic": value})
+    done = paper.process(
+        [{"seq": 1, "kind": "message", "id": 1, "topic": value},
+         {"seq": 2, "kind": "message", "id": 2, "topic": "Baseball"}]
+    )  # fmt: skip
+    assert [rejected.seq for rejected in done.rejected] == [1]
+    assert done.by_message() == [["p"]]
+
+
+def test_null_and_empty_sets(paper):
+    paper.subscribe("p", "topic WITHIN 'Sports' OR topic IS NULL")
+    for nothing in (None, [], ()):
+        assert paper.match({"topic": nothing}) == ["p"]
+    assert paper.match({}) == ["p"]
+    assert paper.match({"topic": "Weather"}) == []
+
+
+def test_arrow(paper):
+    """Columns of nodes, and of lists of nodes."""
+    paper.subscribe("p", "topic WITHIN 'Sports' AND place CONTAINS 'MIT'")
+    table = pa.table(
+        {"topic": [["Red Sox", "Weather"], ["Weather"], None], "place": ["Boston", "Boston", "MIT"]}
+    )
+    assert paper.match_many(table).by_message() == [["p"], [], []]
+
+
+def test_save_and_load(paper, tmp_path):
+    paper.subscribe("p", "topic WITHIN ('Baseball', 'Weather') AND place CONTAINS context.place", 1)
+    paper.update(1, {"place": ["MIT", "Tokyo"]})
+    paper.save(tmp_path / "f")
+    loaded = Filter.load(tmp_path / "f")
+    loaded._check()
+    message = {"topic": "Red Sox", "place": "Boston"}
+    assert loaded.match(message) == paper.match(message) == ["p"]
+    loaded.update(1, {"place": "Tokyo"})
+    assert loaded.match(message) == []
+    assert loaded.contexts().to_pylist() == [{"id": 1, "place": ["Tokyo"]}]
+
+
+def test_moves_below_a_wide_place_change_nothing():
+    """AGILE: inside its indexed subtree nothing happens, outside it escalates."""
+    places = ContentGraph.from_edges(
+        [("World", "A"), ("World", "B")] + [(c, f"{c}{i}") for c in "AB" for i in range(9)]
+    )
+    f = Filter(graphs={"place": places}, policy=Fixed(1000))
+    f.subscribe("p", "place CONTAINS context.place", "ann")
+    f.update("ann", {"place": "A1"})
+    postings = f._tables.postings
+    f.update("ann", {"place": "A2"})
+    assert (postings.escalations, postings.moves) == (1, 1)
+    for i in range(9):
+        f.update("ann", {"place": f"A{i}"})
+    assert (postings.escalations, postings.moves) == (1, 1)
+    assert f.match({"place": "A8"}) == ["p"]
+    assert f.match({"place": "A7"}) == []
+    assert f.stats()["deescalations"] == 1
+    f.update("ann", {"place": "B1"})
+    assert postings.escalations == 2
+    assert f.match({"place": "B"}) == ["p"]
+    f._check()
+
+
+def test_a_graph_that_grows_under_contexts(paper):
+    """Context-only predicates follow the graph, too."""
+    paper.subscribe("p", "context.place WITHIN 'Boston' AND topic WITHIN 'Sports'", "ann")
+    paper.update("ann", {"place": "Tokyo"})
+    assert paper.match({"topic": "Red Sox"}) == []
+    paper._categories.graphs[1].add_edges([("Boston", "Tokyo")])
+    assert paper.match({"topic": "Red Sox"}) == ["p"]
+    paper._categories.graphs[1].remove_edges([("Boston", "Tokyo")])
+    assert paper.match({"topic": "Red Sox"}) == []
+
+
+def test_many_rows_and_moves():
+    """At a size where lists grow, move and are built anew."""
+    rng = np.random.default_rng(5)
+    names = [f"x{i}" for i in range(400)]
+    edges = [(names[int(rng.integers(0, i))], names[i]) for i in range(1, 400) for _ in range(2)]
+    topic, place = ContentGraph.from_edges(edges), ContentGraph.from_edges(edges[::2])
+    f = Filter(graphs={"topic": topic, "place": place})
+    scan = Filter(index="scan", graphs={"topic": topic, "place": place})
+    drawn = [sorted({names[k] for k in rng.integers(0, 400, 3)}) for _ in range(3000)]
+    conditions = [f"topic WITHIN {quoted(d)} AND place CONTAINS context.place" for d in drawn]
+    for one in (f, scan):
+        one.subscribe_many(range(3000), conditions, range(3000))
+    for _ in range(6):
+        who = rng.integers(0, 3000, 2000)
+        where = [names[k] for k in rng.integers(0, 400, 2000)]
+        messages = [
+            {"topic": [names[k] for k in rng.integers(0, 400, 2)], "place": names[int(p)]}
+            for p in rng.integers(0, 400, 40)
+        ]
+        gone = rng.integers(0, 3000, 20)
+        for one in (f, scan):
+            one.update_many(who, "place", where)
+            for profile in {int(g) for g in gone} & set(range(3000)):
+                if profile in one:
+                    one.unsubscribe(profile)
+        assert f.match_many(messages).by_message() == scan.match_many(messages).by_message()
+        assert [f.match(m) for m in messages[:5]] == [scan.match(m) for m in messages[:5]]
+        f._check()

@@ -223,8 +223,9 @@ class Postings:
         self._versions = [graph.version for graph in categories.graphs]
         self._by_forms: dict[tuple[tuple[int, int, int], ...], int] = {}
         self._state = np.zeros(kernels.N_STATE, np.int64)
-        self._seen: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._seen: NDArray[np.uint64] = np.zeros(0, np.uint64)  # rows, as bits; clear at rest
         self._candidates: Rows = np.zeros(0, np.int32)
+        self._spans: NDArray[Any] = np.zeros(0, kernels.SPAN)
         self._path: Rows = np.zeros(0, np.int32)
         self._pairs: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
         self._waiting: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
@@ -299,9 +300,10 @@ class Postings:
 
     def _reserve(self) -> None:
         n = len(self.conjunctions.rows)
-        if len(self._seen) < n:
-            self._seen = longer(self._seen, n)
+        if len(self._candidates) <= n:
+            self._seen = np.zeros(n // 64 + 1, np.uint64)
             self._candidates = np.empty(n + 1, np.int32)
+            self._spans = np.empty(n + 1, kernels.SPAN)
         for group in self.groups:
             if group.home.shape[1] < n:
                 n_forms, known = group.home.shape
@@ -469,8 +471,8 @@ class Postings:
             done = kernels.match_postings(
                 order, done, vectors, group.about, group.lists, self.group_of_shape, group.number,
                 group.source_kind, group.source_at, group.pure, plan, self._seen,
-                self._candidates, self._path, rest, self._pairs, self._failed, self._waiting,
-                self._state, group.chosen,
+                self._candidates, self._spans, self._path, rest, self._pairs, self._failed,
+                self._waiting, self._state, group.chosen,
             )  # fmt: skip
             if done == len(order):
                 return

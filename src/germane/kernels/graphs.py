@@ -106,18 +106,23 @@ def components(down_at: Any, down: Any, component: Any, order: Any) -> Any:
 
 @kernel
 def depths(down_at: Any, down: Any, up_at: Any, depth: Any) -> None:
-    """Links from the nearest root; where there is none, the first node stands for one."""
+    """Links from the nearest root; of nodes below no root, the first stands for one, and so on."""
     n_nodes = depth.shape[0]
-    depth[:] = UNSEEN
     queue = np.empty(n_nodes, np.int32)
-    n = 0
+    roots = np.empty(n_nodes, np.int32)
+    n_roots = 0
     for node in range(n_nodes):
         if up_at[node] == up_at[node + 1]:
-            depth[node] = 0
-            queue[n] = node
-            n += 1
-    done = first = 0
+            roots[n_roots] = node
+            n_roots += 1
+    first = 0
     while True:
+        depth[:] = UNSEEN
+        n = done = 0
+        for i in range(n_roots):
+            depth[roots[i]] = 0
+            queue[n] = roots[i]
+            n += 1
         while done < n:
             node = queue[done]
             done += 1
@@ -126,13 +131,25 @@ def depths(down_at: Any, down: Any, up_at: Any, depth: Any) -> None:
                     depth[down[i]] = depth[node] + 1
                     queue[n] = down[i]
                     n += 1
-        while first < n_nodes and depth[first] != UNSEEN:
-            first += 1
-        if first == n_nodes:
+        if n == n_nodes:
             return
-        depth[first] = 0
-        queue[n] = first
-        n += 1
+        # One walk finds all further roots: what the first node that is left does not reach is left.
+        while first < n_nodes:
+            if depth[first] == UNSEEN:
+                roots[n_roots] = first
+                n_roots += 1
+                depth[first] = 0
+                queue[0] = first
+                n, done = 1, 0
+                while done < n:
+                    node = queue[done]
+                    done += 1
+                    for i in range(down_at[node], down_at[node + 1]):
+                        if depth[down[i]] == UNSEEN:
+                            depth[down[i]] = 0
+                            queue[n] = down[i]
+                            n += 1
+            first += 1
 
 
 @kernel

@@ -33,6 +33,7 @@ from germane.kernels.categories import (
     GIVEN_AT,
     LEAVE,
     N_ARRAYS,
+    SET,
     SETS,
     SETS_AT,
     member,
@@ -41,11 +42,14 @@ from germane.kernels.categories import (
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import MISSING, PASSED, test
 from germane.kernels.graphs import covers
+from germane.kernels.lanes import prefetch
 
 UNDER, OVER = 0, 1
 AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, STAMP, N_LISTS = range(9)
 EPOCH, N_OUT, N_FAILED, N_WAITING, N_CANDIDATES, N_STATE = range(6)
 FROM_CONSTANT, FROM_CONTEXT = 0, 1
+SPAN = np.dtype([("key", np.float64), ("begin", np.int64), ("end", np.int64)])
+"""A candidate's key, and where its nodes are; of one node, it is the key itself."""
 DEEP = 8
 """Nodes on the way to an entry, at most, as an estimate."""
 NOWHERE, MANY = -1, -2
@@ -252,6 +256,7 @@ def match_postings(
     plan: Any,
     seen: Any,
     candidates: Any,
+    spans: Any,
     path: Any,
     rest: Any,
     pairs: Any,
@@ -294,34 +299,28 @@ def match_postings(
             if forms[j, 2] == UNDER:
                 stamp_above(vectors[message, forms[j, 0]], j, forms, lists, graphs, state[EPOCH])
         key = vectors[message, forms[best, 0]]
-        n = look_up(key, best, forms, lists, graphs, state[EPOCH], seen, candidates, path)
-        for c in range(n):
+        n_named = look_up(key, best, forms, lists, graphs, state[EPOCH], seen, candidates, path)
+        n = 0
+        for c in range(n_named):
+            seen[candidates[c] >> 6] = 0
+            prefetch(rows, candidates[c])
+            prefetch(owner, candidates[c])
+        for c in range(n_named):
             row = candidates[c]
             shape = rows[row].shape
-            if shape < 0 or group_of_shape[shape] != group or not rows[row].awake:
-                continue
-            state[N_CANDIDATES] += 1
-            failing = NOWHERE
-            for j in range(n_forms):
-                place = source_at[shape, j]
-                if source_kind[shape, j] == FROM_CONTEXT:
-                    key = values[place, owner[row]]
-                else:
-                    key = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
-                asked = vectors[message, forms[j, 0]]
-                if not holds(key, asked, j, forms, lists, graphs, state[EPOCH]):
-                    failing = j
-                    break
-            if failing >= 0:
-                if (
-                    failing == best
-                    and source_kind[shape, best] == FROM_CONTEXT
-                    and state[N_FAILED] < failed.shape[0]
-                ):
-                    failed[state[N_FAILED]] = row
-                    state[N_FAILED] += 1
-                continue
-            if not pure[shape]:
+            if shape >= 0 and group_of_shape[shape] == group and rows[row].awake:
+                candidates[n] = row
+                n += 1
+        state[N_CANDIDATES] += n
+        for turn in range(n_forms):
+            j = best if turn == 0 else turn - (turn <= best)
+            n = verify(
+                vectors[message, forms[j, 0]], j, j == best, forms, lists, graphs, state,
+                source_kind, source_at, rows, owner, pool, values, candidates, n, spans, failed,
+            )  # fmt: skip
+        for c in range(n):
+            row = candidates[c]
+            if not pure[rows[row].shape]:
                 reason = test(
                     row, vectors[message], rows, owner, shapes, row_forms, code, pool, values,
                     truth, cache, wanted, stack, graphs,
@@ -383,12 +382,12 @@ def look_up(
                 node = above[k]
                 if stamp[node] <= epoch:
                     stamp[node] = epoch + 1
-                    n = take(at[node], count[node], entries, epoch, seen, candidates, n)
+                    n = take(at[node], count[node], entries, seen, candidates, n)
             continue
         for k in range(above_at[start], above_at[start] + above_n[start]):
             node = above[k]
             if wide_count[node]:
-                n = take(wide_at[node], wide_count[node], wide_entries, epoch, seen, candidates, n)
+                n = take(wide_at[node], wide_count[node], wide_entries, seen, candidates, n)
         if stamp[start] > epoch or not posted[start]:
             continue
         stamp[start] = epoch + 1
@@ -397,8 +396,8 @@ def look_up(
         while n_path:
             n_path -= 1
             node = path[n_path]
-            n = take(at[node], count[node], entries, epoch, seen, candidates, n)
-            n = take(wide_at[node], wide_count[node], wide_entries, epoch, seen, candidates, n)
+            n = take(at[node], count[node], entries, seen, candidates, n)
+            n = take(wide_at[node], wide_count[node], wide_entries, seen, candidates, n)
             for c in range(down_at[node], down_at[node + 1]):
                 child = down[c]
                 if stamp[child] <= epoch and posted[child]:
@@ -409,14 +408,13 @@ def look_up(
 
 
 @inlined
-def take(
-    begin: Any, n_rows: Any, entries: Any, epoch: Any, seen: Any, candidates: Any, n: Any
-) -> Any:
-    """Append the rows of a list that were not seen yet; how many there are then."""
+def take(begin: Any, n_rows: Any, entries: Any, seen: Any, candidates: Any, n: Any) -> Any:
+    """Append the rows of a list that were not seen yet, as bits; how many there are then."""
     for e in range(begin, begin + n_rows):
         row = entries[e]
-        if seen[row] != epoch:
-            seen[row] = epoch
+        bit = np.uint64(1) << np.uint64(row & 63)
+        if not seen[row >> 6] & bit:
+            seen[row >> 6] |= bit
             candidates[n] = row
             n += 1
     return n
@@ -473,37 +471,109 @@ def stamp_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch:
             stamp[above[k]] = epoch
 
 
-@inlined
-def holds(key: Any, asked: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch: Any) -> Any:
-    """Whether a row's key and the message's stand as a form wants it."""
-    if key != key:
-        return False
+@kernel
+def verify(
+    asked: Any,
+    form: Any,
+    is_best: Any,
+    forms: Any,
+    lists: Any,
+    graphs: Any,
+    state: Any,
+    source_kind: Any,
+    source_at: Any,
+    rows: Any,
+    owner: Any,
+    pool: Any,
+    values: Any,
+    candidates: Any,
+    n: Any,
+    spans: Any,
+    failed: Any,
+) -> Any:
+    """Keep the candidates whose nodes stand to the message's as a form wants it; how many.
+
+    From a row to its nodes are four steps through memory. Each is taken for all candidates before
+    the next, so that they wait for memory together.
+    """
     graph = forms[form, 1] * N_ARRAYS
     component = array_at(graphs, graph + COMPONENT, np.int32)
     sets_at = array_at(graphs, graph + SETS_AT, np.int64)
     sets = array_at(graphs, graph + SETS, np.int32)
     given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
     given = array_at(graphs, graph + GIVEN, np.int32)
-    kind, begin, end = span(key, sets_at, given_at)
-    if forms[form, 2] == UNDER:
-        stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
-        for k in range(begin, end):
-            if stamp[component[member(kind, k, key, sets, given)]] >= epoch:
-                return True
-        return False
     above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
     above_n = array_at(graphs, graph + ABOVE_N, np.int32)
     above = array_at(graphs, graph + ABOVE, np.int32)
     enter = array_at(graphs, graph + ENTER, np.int32)
     leave = array_at(graphs, graph + LEAVE, np.int32)
+    stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
+    under = forms[form, 2] == UNDER
+    forest = enter.shape[0] > 0
     of_message, first, last = span(asked, sets_at, given_at)
-    for m in range(first, last):
-        over = component[member(of_message, m, asked, sets, given)]
-        for k in range(begin, end):
-            node = component[member(kind, k, key, sets, given)]
-            if enter.shape[0] > 0:
-                if enter[over] <= enter[node] and enter[node] < leave[over]:
-                    return True
-            elif covers(over, node, above_at, above_n, above):
-                return True
-    return False
+    for c in range(n):
+        row = candidates[c]
+        place = source_at[rows[row].shape, form]
+        if source_kind[rows[row].shape, form] == FROM_CONTEXT:
+            prefetch(values, np.int64(place) * values.shape[1] + owner[row])
+        else:
+            prefetch(pool, rows[row].at + (place >> 1) * rows[row].step + (place & 1))
+    for c in range(n):
+        row = candidates[c]
+        place = source_at[rows[row].shape, form]
+        if source_kind[rows[row].shape, form] == FROM_CONTEXT:
+            key = values[place, owner[row]]
+        else:
+            key = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
+        spans[c].key = key
+        if key >= SET:
+            prefetch(sets_at, np.int64(key) - SET)
+    for c in range(n):
+        key = spans[c].key
+        spans[c].begin = spans[c].end = 0
+        if key >= SET:
+            number = np.int64(key) - SET
+            spans[c].begin, spans[c].end = sets_at[number], sets_at[number + 1]
+            prefetch(sets, sets_at[number])
+        elif key == key:
+            spans[c].end = 1
+            prefetch(component, np.int64(key))
+    for c in range(n):
+        key = spans[c].key
+        for k in range(spans[c].begin, spans[c].end):
+            node = component[sets[k] if key >= SET else np.int32(key)]
+            if under:
+                prefetch(stamp, node)
+            elif forest:
+                prefetch(enter, node)
+            else:
+                prefetch(above_at, node)
+    kept = 0
+    for c in range(n):
+        row = candidates[c]
+        key = spans[c].key
+        found = False
+        for k in range(spans[c].begin, spans[c].end):
+            node = component[sets[k] if key >= SET else np.int32(key)]
+            if under:
+                found = stamp[node] >= state[EPOCH]
+            else:
+                for m in range(first, last):
+                    over = component[member(of_message, m, asked, sets, given)]
+                    if forest:
+                        found |= enter[over] <= enter[node] and enter[node] < leave[over]
+                    else:
+                        found |= covers(over, node, above_at, above_n, above)
+            if found:
+                break
+        if found:
+            candidates[kept] = row
+            kept += 1
+        elif (
+            is_best
+            and source_kind[rows[row].shape, form] == FROM_CONTEXT
+            and state[N_FAILED] < failed.shape[0]
+        ):
+            failed[state[N_FAILED]] = row
+            state[N_FAILED] += 1
+    return kept
