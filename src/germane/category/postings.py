@@ -352,7 +352,7 @@ class Postings:
             self.contexts.values, keys,
         )  # fmt: skip
         graph = group.forms[j].graph
-        self.categories.use(self.categories.nobody)
+        self.categories.refresh()
         nodes, whose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
         while True:
             n = kernels.flatten(keys, rows, graph, self.categories.places, nodes, whose)
@@ -431,7 +431,7 @@ class Postings:
         if not changed:
             return False
         self._versions = versions
-        self.categories.use(self.categories.nobody)
+        self.categories.refresh()
         self._reserve()
         for group in self.groups:
             if any(form.graph in changed for form in group.forms):

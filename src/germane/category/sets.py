@@ -232,6 +232,14 @@ class Categories:
 
     def use(self, given: Given) -> None:
         """Point to what is current: graphs, sets, and the sets of the messages to come."""
+        self.refresh()
+        for number in range(len(self.graphs)):
+            ends, nodes = given.of(number)
+            self._point(number, kernels.GIVEN_AT, ends)
+            self._point(number, kernels.GIVEN, nodes)
+
+    def refresh(self) -> None:
+        """Point to the graphs and sets that are current; messages stay those that were."""
         for number, graph in enumerate(self.graphs):
             if graph.version != self._versions[number]:
                 self._versions[number] = graph.version
@@ -242,9 +250,6 @@ class Categories:
                 at, nodes = sets.arrays()
                 self._point(number, kernels.SETS_AT, at)
                 self._point(number, kernels.SETS, nodes)
-            ends, nodes = given.of(number)
-            self._point(number, kernels.GIVEN_AT, ends)
-            self._point(number, kernels.GIVEN, nodes)
 
     def _point(self, graph: int, which: int, array: NDArray[Any]) -> None:
         place = graph * N_ARRAYS + which

@@ -270,7 +270,8 @@ class Filter:
 
     def _store(self, rows: NDArray[np.int32], slot: int, keys: NDArray[np.float64]) -> None:
         if self._categories:
-            self._use(self._categories.nobody)
+            self._tables.follow_graphs()
+            self._categories.refresh()
         disturbed = self._contexts.set(rows, slot, keys)
         self._n_updates += len(rows)
         self._tables.count_updates(slot, len(rows))

@@ -117,7 +117,7 @@ class Tables:
 
     def add(self, rows: Rows) -> None:
         """Take new rows (linked to their contexts): awake or not, waiting outside."""
-        self.categories.use(self.categories.nobody)  # the rows may have brought sets of nodes
+        self.categories.refresh()  # the rows may have brought sets of nodes
         n = self.conjunctions.n_rows
         self.state = longer(self.state, n)
         self.table = longer(self.table, n, -1)
