@@ -138,7 +138,7 @@ class Both:
 
     def unlink(self, a, b):
         if (a, b) in self.topic.edges():
-            self.topic.remove_edges([(a, b)])
+            self.filter.change_graph("topic", unlinks=[(a, b)])
             self.oracle.change("topic", remove=[(a, b)])
 
 
@@ -331,3 +331,92 @@ def test_many_rows_and_moves():
         assert f.match_many(messages).by_message() == scan.match_many(messages).by_message()
         assert [f.match(m) for m in messages[:5]] == [scan.match(m) for m in messages[:5]]
         f._check()
+
+
+events = st.lists(
+    st.one_of(
+        st.builds(
+            lambda profile, condition, context: {
+                "kind": "subscribe", "id": profile, "condition": condition, "context": context,
+            },
+            st.sampled_from("uvwxyz"), conditions, contexts,
+        ),
+        st.builds(lambda p: {"kind": "unsubscribe", "id": p}, st.sampled_from("uvwxyz")),
+        st.builds(lambda c, v: {"kind": "update", "id": c, **v}, contexts, values),
+        st.builds(lambda m, v: {"kind": "message", "id": m, **v}, st.sampled_from("mno"), messages),
+        st.builds(lambda m, v: {"kind": "message", "id": m, **v}, st.sampled_from("mno"), messages),
+        st.builds(lambda a, b: {"kind": "graph", "id": "topic", "links": [(a, b)]}, node, node),
+        st.just({"kind": "message", "id": "bad", "topic": "nowhere"}),
+        st.just({"kind": "update", "id": "ann", "place": ["nowhere"]}),
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("about", FILTERS[1:4], ids=repr)
+@given(edges=links, listed=events, cuts=st.lists(st.integers(0, 30)))
+@settings(max_examples=60, deadline=None)
+def test_events(about, edges, listed, cuts):
+    """One sequence of events, cut anywhere, links that change in the midst of it."""
+    both = Both(about, edges)
+    listed = [{"seq": i, **event} for i, event in enumerate(listed)]
+    asked = [
+        {**e, "graph": e["id"], "add": e["links"], "remove": []} if e["kind"] == "graph" else e
+        for e in listed
+    ]
+    for event in asked:
+        event.pop("links", None)
+    expected, malformed = both.oracle.process(asked)
+    found, rejected = [], []
+    bounds = sorted({0, len(listed), *(c for c in cuts if c < len(listed))})
+    for begin, end in zip(bounds, bounds[1:], strict=False):
+        done = both.filter.process(listed[begin:end])
+        for seq, message, names in zip(
+            done.seqs.tolist(), done.message_ids, done.by_message(), strict=True
+        ):
+            found += [(seq, message, name) for name in names]
+        rejected += [r.seq for r in done.rejected]
+    assert sorted(found) == sorted(expected)
+    assert sorted(rejected) == sorted(asked[position]["seq"] for position, _ in malformed)
+    both.filter._check()
+
+
+def test_nodes_that_are_named_stay(paper):
+    topic, place = paper._categories.graphs
+    paper.subscribe("p", "topic WITHIN ('Baseball', 'Weather')")
+    paper.subscribe("q", "topic WITHIN 'Weather' AND place CONTAINS context.place", "ann")
+    paper.update("ann", {"place": "MIT"})
+    with pytest.raises(germane.InvalidValue, match="2 profiles and 0 contexts"):
+        topic.remove_nodes(["Weather"])
+    with pytest.raises(germane.InvalidValue, match="0 profiles and 1 contexts"):
+        place.remove_nodes(["Tokyo", "MIT"])
+    topic.remove_nodes(["Red Sox"])
+    assert "Red Sox" not in topic
+    with pytest.raises(germane.UnknownNode):
+        paper.match({"topic": "Red Sox"})
+    assert paper.match({"topic": "Baseball"}) == ["p"]
+    paper.unsubscribe("p")
+    paper.unsubscribe("q")
+    topic.remove_nodes(["Weather"])
+    topic.add_edges([("Sports", "Weather")])
+    assert topic.ancestors("Weather") == ["Root", "Sports", "Weather"]
+    assert topic.report().nodes == 4
+    paper._check()
+
+
+def test_changes_of_graphs_that_are_refused(paper):
+    topic = paper._categories.graphs[0]
+    before = sorted(topic.edges())
+    for name, links, unlinks in (
+        ("color", [("a", "b")], []),
+        ("topic", [("a",)], []),
+        ("topic", [("a", None)], []),
+        ("topic", [("Sports", "Tennis")], [("Tennis", "Sports")]),
+        ("topic", [("Sports", "Tennis")], [("nowhere", "Sports")]),
+    ):
+        with pytest.raises(germane.GermaneError):
+            paper.change_graph(name, links, unlinks)
+    assert sorted(topic.edges()) == before
+    paper.change_graph("topic", [("Sports", "Tennis")], [("Root", "Weather")])
+    assert topic.covers("Root", "Tennis")
+    assert not topic.covers("Root", "Weather")

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,7 @@ class ContentGraph:
         self.names: list[str] = []
         self.number: dict[str, int] = {}
         self.version = 0  # grows with every change
+        self.holders: WeakSet[Any] = WeakSet()  # categories of filters
         self.builds = 0
         self._codes: NDArray[np.int64] = np.empty(0, np.int64)  # parent << 32 | child, ascending
         self._used = 0
@@ -162,8 +164,7 @@ class ContentGraph:
         """The number of a name, new or known."""
         number = self.number.get(name) if isinstance(name, str) else None
         if number is None:
-            if not isinstance(name, str) or not name:
-                raise InvalidValue(f"a node's name is a non-empty str, not {name!r:.200}")
+            _require_name(name)
             number = len(self.names)
             if number >= MAX_NODES:
                 raise InvalidValue(f"a content graph has at most {MAX_NODES:,} nodes")
@@ -295,6 +296,46 @@ class ContentGraph:
         self._codes = np.setdiff1d(self._codes, codes, assume_unique=True)
         self._change(codes, len(self.names), removed=True)
 
+    def change(self, links: Iterable[Any], unlinks: Iterable[Any]) -> None:
+        """Add links, then remove some; if either is malformed, nothing happens."""
+        from germane.category.loading import columns_of
+
+        added, removed = columns_of(links), columns_of(unlinks)
+        fresh = set(zip(*added, strict=True))
+        for pair in fresh:
+            for name in pair:
+                _require_name(name)
+        for pair in zip(*removed, strict=True):
+            if pair not in fresh:
+                code = (self.node(pair[0]) << 32) | self.node(pair[1])
+                if not self._has(code):
+                    raise InvalidValue(f"there is no link {pair[0]!r} -> {pair[1]!r} to remove")
+        if fresh:
+            self.add_edges(sorted(fresh))
+        gone = [pair for pair in zip(*removed, strict=True) if pair[0] != pair[1]]
+        if gone:
+            self.remove_edges(gone)
+
+    def _has(self, code: int) -> bool:
+        at = int(np.searchsorted(self._codes, code))
+        return at < len(self._codes) and int(self._codes[at]) == code
+
+    def remove_nodes(self, names: Iterable[str]) -> None:
+        """Remove nodes and their links; refused while a filter's profiles or contexts name one."""
+        numbers = {self.node(name) for name in names}
+        for holder in list(self.holders):
+            profiles, contexts = holder.uses_of(self, numbers)
+            if profiles or contexts:
+                raise InvalidValue(
+                    f"{profiles:,} profiles and {contexts:,} contexts name what would be removed"
+                )
+        gone = np.isin(self._codes >> 32, list(numbers))
+        gone |= np.isin(self._codes & 0xFFFFFFFF, list(numbers))
+        self._codes = self._codes[~gone]
+        for number in numbers:
+            del self.number[self.names[number]]
+        self._build()
+
     def _change(self, codes: NDArray[np.int64], n_before: int, removed: bool = False) -> None:
         """Follow links that have come or gone."""
         n = len(self.names)
@@ -418,10 +459,11 @@ class ContentGraph:
         depth = np.zeros(n, np.int32)
         kernels.depths(down_at, down, up_at, depth)
         return Report(
-            n, self.n_edges, *self._ignored, self._n_dropped, tuple(self._dropped),
+            len(self.number), self.n_edges, *self._ignored, self._n_dropped, tuple(self._dropped),
             int((sizes > 1).sum()), int(sizes.max()) if n else 0,
             tuple(self.names[i] for i in members),
-            int((np.diff(self._up_at)[self._order] == 0).sum()), int(depth.max(initial=0)),
+            int((np.diff(self._up_at)[self._order] == 0).sum()) - (n - len(self.number)),
+            int(depth.max(initial=0)),
             self.is_forest,
         )  # fmt: skip
 
@@ -430,17 +472,24 @@ class ContentGraph:
 
     # saving ----------------------------------------------------------------------------------
 
+    def kept_names(self) -> list[str | None]:
+        """The name of each number; None where its node was removed."""
+        return [name if self.number.get(name) == i else None for i, name in enumerate(self.names)]
+
     @property
     def links(self) -> NDArray[np.int64]:
         """All links as numbers, parent << 32 | child, ascending; with names, all that is kept."""
         return self._codes
 
     @classmethod
-    def from_links(cls, names: Iterable[str], links: NDArray[np.int64]) -> "ContentGraph":
+    def from_links(cls, names: Iterable[str | None], links: NDArray[np.int64]) -> "ContentGraph":
         """The graph of names and ``links``."""
         graph = cls()
         for name in names:
-            graph._name(name)
+            if name is None:  # it was removed; its number stays
+                graph.names.append("")
+            else:
+                graph._name(name)
         graph._codes = np.unique(np.asarray(links, np.int64))
         ends = np.concatenate([graph._codes >> 32, graph._codes & 0xFFFFFFFF])
         if len(ends) and (ends.min() < 0 or ends.max() >= len(graph.names)):
@@ -450,9 +499,9 @@ class ContentGraph:
 
     def _check(self) -> None:
         view, n = self.view, len(self.names)
-        assert len(self.number) == n
+        assert all(self.names[number] == name for name, number in self.number.items())
         assert (np.diff(self._codes) > 0).all()
-        fresh = ContentGraph.from_links(self.names, self._codes)
+        fresh = ContentGraph.from_links(self.kept_names(), self._codes)
         assert (view.component == fresh.view.component).all()
         live = np.flatnonzero(view.component == np.arange(n))
         assert sorted(self._order.tolist()) == live.tolist()
@@ -470,6 +519,11 @@ class ContentGraph:
                 covered = [self._covers(np.array([node], np.int32), np.array([m], np.int32))[0]
                            for m in live.tolist()]  # fmt: skip
                 assert inside.tolist() == covered
+
+
+def _require_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidValue(f"a node's name is a non-empty str, not {name!r:.200}")
 
 
 def _adjacency(codes: NDArray[np.int64], n: int) -> tuple[Any, Any, Any, Any]:

@@ -86,6 +86,16 @@ def covers_of(program: tuple[tuple[int, int, int], ...]) -> tuple[list[Cover], b
     return found, pure and bool(found) and isinstance(stack[-1], list)
 
 
+def constants_of(program: tuple[tuple[int, int, int], ...], graph: int) -> set[int]:
+    """The constants of a program that are nodes of a graph."""
+    found = set()
+    for at, (operation, first, _) in enumerate(program):
+        if operation == op.WITHIN and first == graph:
+            # Its operands are the two leaves before it.
+            found |= {place for kind, place, _ in program[at - 2 : at] if kind == op.CONSTANT}
+    return found
+
+
 def _cover(lower: Any, upper: Any, graph: int) -> list[Cover] | None:
     kinds = {op.CONSTANT: FROM_CONSTANT, op.CONTEXT: FROM_CONTEXT}
     if lower[0] == op.MESSAGE and upper[0] in kinds:

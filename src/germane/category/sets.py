@@ -7,7 +7,7 @@ and then. Sets of messages live as long as their batch (``Given``).
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -111,6 +111,10 @@ class Categories:
         self._arrays: list[Any] = [None] * (len(self.graphs) * N_ARRAYS)
         self.places: NDArray[np.int64] = np.zeros((len(self.graphs) * N_ARRAYS, 3), np.int64)
         self.nobody = Given(len(self.graphs))
+        self.uses: Callable[[int, set[int]], tuple[int, int]] | None = None
+        """(graph, nodes) -> how many profiles and contexts name one of them."""
+        for graph in self.graphs:
+            graph.holders.add(self)
         self.use(self.nobody)
 
     def schema(self, declared: Mapping[str, str] | None) -> Schema:
@@ -151,6 +155,20 @@ class Categories:
         if number is None:
             raise InvalidValue("a category needs its graph: Filter(graphs={attribute: graph})")
         return number
+
+    def change(self, attribute: Any, links: Iterable[Any], unlinks: Iterable[Any]) -> None:
+        """Add links to the graph of an attribute, then remove some; or neither."""
+        type_ = self.types.get(attribute) if isinstance(attribute, str) else None
+        if type_ is None:
+            known = ", ".join(repr(name) for name in self.types) or "none"
+            raise InvalidValue(f"{attribute!r:.200} has no graph; attributes with one: {known}")
+        self.graphs[self.graph_of(type_)].change(links, unlinks)
+
+    def keys_with(self, graph: int, nodes: set[int]) -> NDArray[np.float64]:
+        """The keys of conditions and contexts that name one of some nodes."""
+        members = self.sets[graph].number
+        many = [SET + number for held, number in members.items() if not nodes.isdisjoint(held)]
+        return np.array([*nodes, *many], np.float64)
 
     # keys ------------------------------------------------------------------------------------
 
@@ -213,6 +231,10 @@ class Categories:
             column[i] = self.key(name, type_, values[i])
         return column
 
+    def uses_of(self, graph: ContentGraph, nodes: set[int]) -> tuple[int, int]:
+        """How many profiles and how many contexts name some nodes of a graph."""
+        return self.uses(self.graphs.index(graph), nodes) if self.uses else (0, 0)
+
     def names(self, type_: str, key: float, given: Given | None = None) -> list[str]:
         """The names of a key's nodes; none for NULL."""
         if key != key:
@@ -266,7 +288,7 @@ class Categories:
             arrays[f"graph{number}_sets_at"], arrays[f"graph{number}_sets"] = sets.arrays()
         return {
             "types": dict(self.types),
-            "names": [graph.names for graph in self.graphs],
+            "names": [graph.kept_names() for graph in self.graphs],
             "graph_of": dict(self._graph_of),
             "kept": [sorted(sets.kept) for sets in self.sets],
         }

@@ -9,8 +9,10 @@ from germane.model.errors import BatchError
 if TYPE_CHECKING:
     from germane.filter.filter import Filter
 
-MESSAGE, UPDATE, SUBSCRIBE, UNSUBSCRIBE = KINDS = ("message", "update", "subscribe", "unsubscribe")
-FIELDS = ("seq", "kind", "id", "removed", "context", "condition", "address")
+MESSAGE, UPDATE, SUBSCRIBE, UNSUBSCRIBE, GRAPH = KINDS = (
+    "message", "update", "subscribe", "unsubscribe", "graph",
+)  # fmt: skip
+FIELDS = ("seq", "kind", "id", "removed", "context", "condition", "address", "links", "unlinks")
 """Columns of events that are not attributes."""
 
 
@@ -33,6 +35,17 @@ def unsubscribe(f: "Filter", ids: list[Any]) -> list[tuple[int, GermaneError]]:
     for k, profile_id in enumerate(ids):
         try:
             f.unsubscribe(profile_id)
+        except GermaneError as error:
+            refused.append((k, error))
+    return refused
+
+
+def change_graphs(f: "Filter", events: list[Mapping[str, Any]]) -> list[tuple[int, GermaneError]]:
+    """Change the links of graphs, each named by its attribute; which were refused, and why."""
+    refused = []
+    for k, event in enumerate(events):
+        try:
+            f.change_graph(event["id"], event.get("links") or (), event.get("unlinks") or ())
         except GermaneError as error:
             refused.append((k, error))
     return refused

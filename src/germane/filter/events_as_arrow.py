@@ -15,10 +15,12 @@ from germane.filter.columns import Columns
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import (
     FIELDS,
+    GRAPH,
     KINDS,
     MESSAGE,
     SUBSCRIBE,
     UPDATE,
+    change_graphs,
     names_of,
     subscribe,
     unsubscribe,
@@ -65,6 +67,10 @@ class ArrowEvents:
                 self._messages(run)
             elif kind == UPDATE:
                 self._updates(run)
+            elif kind == GRAPH:
+                events = [self.table.slice(i, 1).to_pylist()[0] for i in run.tolist()]
+                for k, error in change_graphs(self.f, events):
+                    self._reject(int(run[k]), error)
             else:
                 self._subscriptions(kind, run)
 

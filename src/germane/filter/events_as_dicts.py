@@ -12,11 +12,13 @@ from germane.context import as_id
 from germane.context.values import is_null
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import (
+    GRAPH,
     KINDS,
     MESSAGE,
     SUBSCRIBE,
     UPDATE,
     attributes,
+    change_graphs,
     names_of,
     subscribe,
     unsubscribe,
@@ -93,6 +95,9 @@ class DictEvents:
             )
             for k, error in errors:
                 self._reject(run[k], error)
+        elif kind == GRAPH:
+            for k, error in change_graphs(self.f, events):
+                self._reject(run[k], error)
         else:
             for k, error in unsubscribe(self.f, [event["id"] for event in events]):
                 self._reject(run[k], error)
@@ -103,6 +108,7 @@ class DictEvents:
         for k, error in batch.errors.items():
             self._reject(run[k], error)
         good = [k for k in range(len(run)) if k not in batch.errors]
+        f._use(batch.given)
         found = f._batches.match(batch.vectors[good], lambda k: batch.raw_of(good[k]))
         seqs = np.array([events[k]["seq"] for k in good], np.int64)
         f._delivered(found)

@@ -108,6 +108,7 @@ class Filter:
             self._tables,
             self._follow_strings,
         )
+        self._categories.uses = self._uses_of_nodes
         self._epoch = self._strings.epoch
         self._n_updates = 0
         self._n_matches = 0
@@ -301,6 +302,15 @@ class Filter:
         self._texts.renumbered()
         self._tables.rebuild()
 
+    def change_graph(
+        self, attribute: str, links: Iterable[Any] = (), unlinks: Iterable[Any] = ()
+    ) -> None:
+        """Add links (parent, child) to the graph of an attribute, then remove some; or neither.
+
+        The graph may as well be changed itself: the filter notices.
+        """
+        self._categories.change(attribute, links, unlinks)
+
     # messages --------------------------------------------------------------------------------
 
     @property
@@ -389,8 +399,10 @@ class Filter:
 
         Events are Arrow record batches (or dicts) in the order of ``seq``, with columns ``seq``,
         ``kind``, ``id`` and one for each attribute; updates also have ``removed``, subscriptions
-        ``context`` and ``condition``. Each message meets exactly the state before it. Malformed
-        events are kept in ``Deliveries.rejected``; a ``seq`` that was processed is ignored.
+        ``context`` and ``condition``; kind "graph" has an attribute as its ``id``, and lists of
+        (parent, child) in ``links`` and ``unlinks``. Each message meets exactly the state before
+        it. Malformed events are kept in ``Deliveries.rejected``; a ``seq`` that was processed is
+        ignored.
         """
         return process(self, events)
 
@@ -490,6 +502,18 @@ class Filter:
         from germane.filter.snapshot import load
 
         return load(cls, _path(path))
+
+    def _uses_of_nodes(self, graph: int, nodes: set[int]) -> tuple[int, int]:
+        """How many profiles and how many contexts name some nodes of a graph."""
+        keys = self._categories.keys_with(graph, nodes)
+        profiles = set(self._conjunctions.profile[self._tables.rows_with(graph, keys)].tolist())
+        contexts = np.zeros(self._contexts.ids.n_rows, np.bool_)
+        for name, slots in self._contexts.slots.items():
+            type_ = self._schema.type_of(name) or ""
+            if type_.startswith(CATEGORY) and self._categories.graph_of(type_) == graph:
+                values = self._contexts.values[slots[0], : len(contexts)]
+                contexts |= np.isin(values, keys)
+        return len(profiles), int(contexts.sum())
 
     def __repr__(self) -> str:
         return (

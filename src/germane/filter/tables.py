@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.category.postings import Postings
+from germane.category.postings import Postings, constants_of
 from germane.category.sets import Categories
 from germane.context import Contexts
 from germane.filter.assignment import Assignment, Merge
@@ -236,6 +236,19 @@ class Tables:
         self.n_outside -= int((states != INSIDE).sum())
         self.state[rows] = FREE
         self.table[rows] = -1
+
+    def rows_with(self, graph: int, keys: NDArray[np.float64]) -> Rows:
+        """The rows whose conditions name one of some keys of a graph."""
+        live = self.conjunctions.live()
+        found = [np.empty(0, np.int32)]
+        for number, shape in enumerate(self.conjunctions.shapes):
+            places = constants_of(shape.program, graph) | constants_of(shape.wakes, graph)
+            rows = live[self.conjunctions.shape[live] == number] if places else live[:0]
+            at, step = (self.conjunctions.rows[name][rows] for name in ("at", "step"))
+            for c in places:
+                held = self.conjunctions.pool[at + (c >> 1) * step + (c & 1)]
+                found.append(rows[np.isin(held, keys)])
+        return np.concatenate(found)
 
     # contexts change -------------------------------------------------------------------------
 
