@@ -22,6 +22,7 @@ FILTERS = [
     {"index": "auto"},
 ]
 
+LISTS = pa.list_(pa.string())
 node = st.sampled_from(NODES)
 place = st.sampled_from(PLACES)
 links = st.lists(st.tuples(node, node), max_size=10)
@@ -131,6 +132,16 @@ class Both:
         expected = [self.oracle.match(message) for message in listed]
         assert [self.filter.match(message) for message in listed] == expected
         assert self.filter.match_many(listed).by_message() == expected
+        kinds = {"topic": LISTS, "place": LISTS, "price": pa.float64(), "room": pa.string()}
+        rows = [
+            {
+                name: [value] if isinstance(value, str) and kinds[name] is LISTS else value
+                for name, value in message.items()
+            }
+            for message in listed
+        ]
+        table = pa.Table.from_pylist(rows, pa.schema(kinds.items()))
+        assert self.filter.match_many(table).by_message() == expected
 
     def link(self, a, b):
         self.topic.add_edges([(a, b)])
@@ -254,6 +265,12 @@ def test_arrow(paper):
         {"topic": [["Red Sox", "Weather"], ["Weather"], None], "place": ["Boston", "Boston", "MIT"]}
     )
     assert paper.match_many(table).by_message() == [["p"], [], []]
+    sliced = pa.table({"topic": [["Root"], ["Red Sox", "x"], [], ["Baseball", "Baseball"], [None]],
+                       "place": ["MIT"] * 5}).slice(1)  # fmt: skip
+    found = paper.match_many(sliced)
+    assert found.by_message() == [[], [], ["p"], []]
+    assert sorted(found.errors) == [0, 3]
+    assert "unknown node 'x'" in str(found.errors[0])
 
 
 def test_save_and_load(paper, tmp_path):

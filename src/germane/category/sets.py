@@ -17,7 +17,7 @@ from germane.category.graph import ContentGraph
 from germane.context.values import is_null
 from germane.kernels import categories as kernels
 from germane.kernels.categories import N_ARRAYS, SET
-from germane.model import InvalidValue, Schema, UnknownNode
+from germane.model import GermaneError, InvalidValue, Schema, UnknownNode
 from germane.model.types import CATEGORY
 
 MAX_NODES = 10_000
@@ -39,6 +39,16 @@ class Given:
         self._ends[graph].append(len(self._nodes[graph]))
         self.arrays[graph] = None
         return float(1 - len(self._ends[graph]))
+
+    def add_many(self, graph: int, ends: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
+        """Sets one after the other; the next number was ``count``."""
+        self._ends[graph] += (ends + len(self._nodes[graph])).tolist()
+        self._nodes[graph] += nodes.tolist()
+        self.arrays[graph] = None
+
+    def count(self, graph: int) -> int:
+        """How many sets there are."""
+        return len(self._ends[graph]) - 1
 
     def of(self, graph: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Ends and nodes of a graph's sets."""
@@ -149,6 +159,11 @@ class Categories:
         """Room for the sets of some messages."""
         return Given(len(self.graphs)) if self.graphs else self.nobody
 
+    @property
+    def versions(self) -> list[int]:
+        """Of all graphs."""
+        return [graph.version for graph in self.graphs]
+
     def graph_of(self, type_: str) -> int:
         """The number of the graph of a type."""
         number = self._graph_of.get(type_)
@@ -215,10 +230,17 @@ class Categories:
 
     def constant(self, type_: str, names: list[str]) -> float:
         """The key of nodes that a condition names: a set of them stays."""
-        key = self.key("a condition", type_, names)
-        if key >= SET:
-            self.sets[self.graph_of(type_)].kept.add(int(key) - SET)
-        return key
+        graph = self._graph_of[type_]
+        number = self.graphs[graph].number
+        try:
+            nodes = sorted({number[name] for name in names})
+        except KeyError as error:
+            raise UnknownNode(f"unknown node {error.args[0]!r:.200}") from None
+        if len(nodes) == 1:
+            return float(nodes[0])
+        known = self.sets[graph].add(tuple(nodes))
+        self.sets[graph].kept.add(known)
+        return float(SET + known)
 
     def column(self, name: str, type_: str, values: Any) -> NDArray[np.float64]:
         """Keys of many values of contexts."""
@@ -230,6 +252,54 @@ class Categories:
         for i in np.flatnonzero(column < 0).tolist():
             column[i] = self.key(name, type_, values[i])
         return column
+
+    def arrow_keys(
+        self, name: str, type_: str, column: Any, given: Given
+    ) -> tuple[NDArray[np.float64], dict[int, GermaneError]]:
+        """Keys of an Arrow column of nodes or of lists of nodes; errors by row."""
+        import pyarrow as pa
+
+        number = self.graph_of(type_)
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            flat, offsets = column.values, np.asarray(column.offsets, np.int64)
+            starts, ends = offsets[:-1], offsets[1:]
+        else:
+            flat, starts, ends = column, None, None
+        nodes = self._numbers(number, flat)
+        errors: dict[int, GermaneError] = {}
+        if starts is None or ends is None:
+            keys = np.where(nodes >= 0, nodes, np.nan).astype(np.float64)
+            wrong = np.flatnonzero((nodes < 0) & np.asarray(column.is_valid())).tolist()
+        else:
+            there = np.asarray(column.is_valid())
+            starts, ends = np.where(there, starts, 0), np.where(there, ends, 0)
+            bad = np.concatenate(([0], np.cumsum(nodes < 0)))
+            wrong = np.flatnonzero((bad[ends] > bad[starts]) | (ends - starts > MAX_NODES)).tolist()
+            starts[wrong] = ends[wrong]
+            keys = np.empty(len(column))
+            out, out_ends = np.empty(len(nodes), np.int32), np.empty(len(column), np.int64)
+            n_sets, used = kernels.collect(
+                starts, ends, nodes, given.count(number), keys, out, out_ends
+            )
+            given.add_many(number, out_ends[:n_sets], out[:used])
+        for row in wrong:
+            try:
+                self.nodes(name, type_, column[row].as_py())
+            except GermaneError as error:
+                errors[row] = error
+        return keys, errors
+
+    def _numbers(self, graph: int, flat: Any) -> NDArray[np.int32]:
+        """Numbers of names; -1 for those that are unknown or null."""
+        coded = flat if str(flat.type).startswith("dictionary") else flat.dictionary_encode()
+        if hasattr(coded, "combine_chunks"):
+            coded = coded.combine_chunks()
+        known = self.graphs[graph].number
+        names = [known.get(name, -1) for name in coded.dictionary.to_pylist()]
+        numbers = np.array([*names, -1], np.int32)
+        places = np.asarray(coded.indices.fill_null(len(names)), np.int64)
+        nodes: NDArray[np.int32] = numbers[places]
+        return nodes
 
     def uses_of(self, graph: ContentGraph, nodes: set[int]) -> tuple[int, int]:
         """How many profiles and how many contexts name some nodes of a graph."""

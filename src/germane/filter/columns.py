@@ -112,6 +112,11 @@ class Columns:
             return (_numbers(column),)
         if type_ == "string" and is_text(column.type):
             return (self._labels(name, column),)
+        if type_.startswith(CATEGORY) and holds_texts(column.type):
+            keys, errors = self._categories.arrow_keys(name, type_, column, self.given)
+            for i, error in errors.items():
+                self.errors.setdefault(i, error)
+            return (keys,)
         n = len(column)
         parts = np.full((2 if type_ == "location" else 1, n), np.nan)
         for i in np.flatnonzero(self.present(name)).tolist():
@@ -186,6 +191,13 @@ def is_text(type_: Any) -> bool:
     if t.is_dictionary(type_):
         return is_text(type_.value_type)
     return bool(t.is_string(type_) or t.is_large_string(type_))
+
+
+def holds_texts(type_: Any) -> bool:
+    """Whether an Arrow type holds strings, or lists of strings."""
+    import pyarrow.types as t
+
+    return is_text(type_.value_type if t.is_list(type_) or t.is_large_list(type_) else type_)
 
 
 def type_of_column(type_: Any) -> str | None:

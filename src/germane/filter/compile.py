@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from germane.filter.templates import Nodes
 from germane.filter.texts import Pattern, Texts, successor
 from germane.index.conjunctions import Form, Shape
 from germane.kernels import conjunctions as op
@@ -58,7 +59,7 @@ class Names(NamedTuple):
 
 def compile_row(
     literals: Iterable[tree.Node], names: Names
-) -> tuple[Shape, list[float], list[int]]:
+) -> tuple[Shape, list[float], list[int | Nodes]]:
     """One conjunction: a shape, its constants, and where in the text each constant stands."""
     return _Compiler(names).conjunction(literals)
 
@@ -88,9 +89,11 @@ class _Compiler:
         self.waking: list[tree.Node] = []
         self.constants: list[float] = []
         self.texts: list[bool] = []
-        self.origins: list[int] = []
+        self.origins: list[int | Nodes] = []
 
-    def conjunction(self, literals: Iterable[tree.Node]) -> tuple[Shape, list[float], list[int]]:
+    def conjunction(
+        self, literals: Iterable[tree.Node]
+    ) -> tuple[Shape, list[float], list[int | Nodes]]:
         for literal in literals:
             if not self._as_interval(literal):
                 self._as_program(literal)
@@ -253,7 +256,7 @@ class _Compiler:
                 code.append((op.AND, 0, 0))
         return tuple(code)
 
-    def _constant(self, value: float, text: bool = False, at: int = -1) -> int:
+    def _constant(self, value: float, text: bool = False, at: int | Nodes = -1) -> int:
         self.constants.append(value)
         self.texts.append(text)
         self.origins.append(at)
@@ -350,7 +353,8 @@ class _Compiler:
         for side in sides:
             if type(side[0]) is tree.Const:
                 key = self.names.category(type_, [str(item.value) for item in side])  # type: ignore[union-attr]
-                code.append((op.CONSTANT, self._constant(key), 0))
+                origin = Nodes(type_, tuple(item.at for item in side))
+                code.append((op.CONSTANT, self._constant(key, at=origin), 0))
             else:
                 self._emit(side[0], code)
         code.append((op.WITHIN, self.names.graph(type_), int(node.word == "CONTAINS")))

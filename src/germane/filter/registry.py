@@ -6,7 +6,8 @@ shape, in columns.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,30 @@ from germane.context.ids import Rows
 from germane.filter.compile import Names, compile_row
 from germane.filter.messages import Messages
 from germane.filter.tables import Tables
-from germane.filter.templates import MAX_TEMPLATES, Compiled, Key, Template, cut, learn, shared
+from germane.filter.templates import (
+    MAX_TEMPLATES,
+    NODE,
+    Compiled,
+    Key,
+    Nodes,
+    Source,
+    Template,
+    cut,
+    learn,
+    shared,
+)
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, Shape, longer
 from germane.kernels import contexts as kernels
 from germane.language import compile_condition
-from germane.model import DuplicateProfile, GermaneError, InvalidValue, Schema, UnknownProfile
+from germane.model import (
+    DuplicateProfile,
+    GermaneError,
+    InvalidValue,
+    Schema,
+    UnknownNode,
+    UnknownProfile,
+)
 from germane.model.errors import BatchError
 
 CHUNK = 4096
@@ -95,6 +114,8 @@ class Registry:
             str, tuple[Compiled, str]
         ] = {}  # text -> rows, a context name it reads
         self._epoch = strings.epoch  # of the labels in them
+        self._versions: list[int] | None = None  # of the graphs in them
+        self.categories = categories
         type_of = schema.type_of
         self._names = Names(
             message=lambda name: messages.slots_of(name, type_of(name)),
@@ -175,9 +196,15 @@ class Registry:
 
     def _compile(self, profile_id: Any, text: Any, context: Any) -> Compiled:
         """The rows of a condition: those of the same text, of its template, or from scratch."""
-        if self._epoch != self.strings.epoch or len(self._compiled) >= MAX_TEXTS:
+        versions = self.categories.versions if self.categories else None
+        if (
+            self._epoch != self.strings.epoch
+            or len(self._compiled) >= MAX_TEXTS
+            or versions != self._versions
+        ):
             self._compiled.clear()
             self._epoch = self.strings.epoch
+            self._versions = versions
         same = self._compiled.get(text) if isinstance(text, str) else None
         if same is not None:
             self._require_context(profile_id, context, same[1])
@@ -193,7 +220,8 @@ class Registry:
         if template is not None:
             assert found is not None
             self._require_context(profile_id, context, template.reads_context)
-            return self._fill(template, found[1]), template.reads_context
+            with suppress(UnknownNode):  # the language says where
+                return self._fill(template, found[1]), template.reads_context
         draft = self.schema.draft(f"profile {profile_id!r}")
         condition = compile_condition(text, draft)
         reads = min(condition.context_names, default="")
@@ -214,7 +242,7 @@ class Registry:
         """Raise what is wrong with a condition; nothing is registered, no type is fixed."""
         found = cut(text) if isinstance(text, str) else None
         template = self._templates.get(found[0]) if found is not None else None
-        if template is not None:
+        if template is not None and NODE not in template.kinds:
             self._require_context("", context, template.reads_context)
             return
         condition = compile_condition(text, self.schema.draft("this condition"))
@@ -229,22 +257,44 @@ class Registry:
 
     def _fill(self, template: Template, literals: list[str]) -> Compiled:
         """A template's rows with a text's literals."""
+        if NODE in template.kinds:
+            return self._fill_nodes(template, literals)
         add = self.strings.add
         values = [
-            add(literal[1:-1].replace("''", "'")) if is_text else float(literal)
-            for literal, is_text in zip(literals, template.is_text, strict=True)
+            add(literal[1:-1].replace("''", "'")) if kind else float(literal)
+            for literal, kind in zip(literals, template.kinds, strict=True)
         ]
-        return [
-            (
-                shape,
-                [
-                    sign * values[literal] if literal >= 0 else constant
-                    for literal, sign, constant in sources
-                ],
-                [],
+        rows: Compiled = []
+        for shape, sources in template.rows:
+            plain = cast(list[Source], sources)
+            constants = [
+                sign * values[literal] if literal >= 0 else constant
+                for literal, sign, constant in plain
+            ]
+            rows.append((shape, constants, []))
+        return rows
+
+    def _fill_nodes(self, template: Template, literals: list[str]) -> Compiled:
+        """As ``_fill``, where some literals are nodes of graphs."""
+        values: list[Any] = []
+        for literal, kind in zip(literals, template.kinds, strict=True):
+            text = literal[1:-1].replace("''", "'") if kind else literal
+            values.append(
+                text if kind == NODE else self.strings.add(text) if kind else float(literal)
             )
-            for shape, sources in template.rows
-        ]
+        rows: Compiled = []
+        for shape, sources in template.rows:
+            constants = []
+            for source in sources:
+                if isinstance(source, Nodes):
+                    names = [values[literal] for literal in source.places]
+                    constants.append(self.categories.constant(source.type, names))
+                elif source.literal >= 0:
+                    constants.append(source.sign * values[source.literal])
+                else:
+                    constants.append(source.constant)
+            rows.append((shape, constants, []))
+        return rows
 
     def _context_rows(self, contexts: Sequence[Any]) -> NDArray[np.int32]:
         rows = np.full(len(contexts), -1, np.int32)

@@ -25,8 +25,18 @@ _CUT = re.compile(
 MAX_TEMPLATES = 16_384
 MAX_TEXT = 4096
 
-Compiled = list[tuple[Shape, list[float], list[int]]]
+
+class Nodes(NamedTuple):
+    """Where a constant that is a set of nodes comes from: positions in a text, or literals."""
+
+    type: str  # of the category
+    places: tuple[int, ...]
+
+
+Compiled = list[tuple[Shape, list[float], list[int | Nodes]]]
 """Rows of a condition: shape, constants, and the position in the text each constant came from."""
+NUMBER, TEXT, NODE = range(3)
+"""What a literal is."""
 
 
 class Source(NamedTuple):
@@ -40,9 +50,9 @@ class Source(NamedTuple):
 class Template(NamedTuple):
     """What a text of this template compiles to, given its literals."""
 
-    rows: list[tuple[Shape, list[Source]]]
+    rows: list[tuple[Shape, list[Source | Nodes]]]
     reads_context: str  # the name of a context attribute it reads, or ""
-    is_text: list[bool]
+    kinds: list[int]  # of its literals
 
 
 Key = tuple[tuple[str, ...], tuple[bool, ...]]
@@ -72,11 +82,19 @@ def learn(text: str, key: Key, rows: Compiled, reads_context: str) -> Template |
     for number, found in enumerate(_CUT.finditer(text)):
         places[found.start()] = number
         values.append(found.group())
-    used = set()
+    used: set[int] = set()
+    kinds = [int(is_text) for is_text in key[1]]
     traced = []
     for shape, constants, origins in rows:
-        sources = []
+        sources: list[Source | Nodes] = []
         for value, origin in zip(constants, origins, strict=True):
+            if isinstance(origin, Nodes):
+                literals = tuple(places[at] for at in origin.places)
+                for literal in literals:
+                    kinds[literal] = NODE
+                used.update(literals)
+                sources.append(Nodes(origin.type, literals))
+                continue
             if origin < 0:
                 sources.append(Source(-1, 1.0, value))
                 continue
@@ -84,20 +102,20 @@ def learn(text: str, key: Key, rows: Compiled, reads_context: str) -> Template |
             if origin not in places and text[origin] == "-":
                 origin += 1 + len(text[origin + 1 :]) - len(text[origin + 1 :].lstrip())
                 sign = -1.0
-            literal = places.get(origin)
-            if literal is None:
+            which = places.get(origin)
+            if which is None:
                 return None
-            if not key[1][literal] and sign * float(values[literal]) != value:
+            if not key[1][which] and sign * float(values[which]) != value:
                 return None
-            used.add(literal)
-            sources.append(_literal(literal, sign))
+            used.add(which)
+            sources.append(_literal(which, sign))
         traced.append((shape, sources))
     if used != set(range(len(values))):
         return None
-    return Template(traced, reads_context, list(key[1]))
+    return Template(traced, reads_context, kinds)
 
 
 @lru_cache(1024)
-def _literal(number: int, sign: float) -> Source:
+def _literal(which: int, sign: float) -> Source:
     """A literal as a source: few of them, shared by all templates."""
-    return Source(number, sign, 0.0)
+    return Source(which, sign, 0.0)

@@ -79,6 +79,41 @@ def within(a: Any, b: Any, graph: Any, places: Any) -> Any:
 
 
 @kernel
+def collect(
+    starts: Any, ends: Any, nodes: Any, first: Any, keys: Any, out: Any, out_ends: Any
+) -> Any:
+    """Keys of rows that are lists of nodes: NaN, the node itself, or a set that came with messages.
+
+    ``nodes`` are sorted in place, list by list; distinct ones of lists with several go to ``out``,
+    whose sets are numbered from ``first`` on. Returns (sets, nodes in them).
+    """
+    n_sets = 0
+    used = 0
+    for i in range(starts.shape[0]):
+        begin, end = starts[i], ends[i]
+        for a in range(begin + 1, end):
+            node = nodes[a]
+            b = a
+            while b > begin and nodes[b - 1] > node:
+                nodes[b] = nodes[b - 1]
+                b -= 1
+            nodes[b] = node
+        mark = used
+        for a in range(begin, end):
+            if a == begin or nodes[a] != nodes[a - 1]:
+                out[used] = nodes[a]
+                used += 1
+        if used - mark > 1:
+            keys[i] = -np.float64(first + n_sets + 1)
+            out_ends[n_sets] = used
+            n_sets += 1
+        else:
+            keys[i] = np.float64(out[mark]) if used > mark else np.nan
+            used = mark
+    return n_sets, used
+
+
+@kernel
 def within_many(a: Any, b: Any, graph: Any, places: Any, out: Any) -> None:
     """``within`` of pairs of keys."""
     for i in range(a.shape[0]):
