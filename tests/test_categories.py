@@ -437,3 +437,17 @@ def test_changes_of_graphs_that_are_refused(paper):
     paper.change_graph("topic", [("Sports", "Tennis")], [("Root", "Weather")])
     assert topic.covers("Root", "Tennis")
     assert not topic.covers("Root", "Weather")
+
+
+def test_lists_stay_bounded(paper):
+    """Rows that come and go, and contexts that move, leave nothing behind for long."""
+    for i in range(3000):
+        paper.subscribe(i, "topic WITHIN 'Sports' AND place CONTAINS context.place", "ann")
+        paper.update("ann", {"place": ("MIT", "Tokyo", None)[i % 3]})
+        if i >= 10:
+            paper.unsubscribe(i - 10)
+    group = paper._tables.postings.groups[0]
+    assert group.n_rows == 10
+    assert sum(form.n_entries for form in group.forms) < 3 * 1024
+    assert paper.match({"topic": "Sports", "place": "World"}) == []
+    paper._check()

@@ -198,6 +198,11 @@ class _Group:
         self.builds = 0
         self.chosen = np.zeros(len(forms), np.int64)
 
+    def certain(self) -> NDArray[np.bool_]:
+        """Which forms name no row in vain: nothing was left behind, nothing is posted wider."""
+        sure = [not form.context_slots or form.side == OVER for form in self.forms]
+        return np.array(sure, np.bool_) & (self.n_stale == 0)
+
     def point(self) -> None:
         """Let kernels find the lists."""
         arrays = [array for form in self.forms for array in form.arrays()]
@@ -299,6 +304,7 @@ class Postings:
                     self._build(group)
                 else:
                     self._post(group, mine)
+                    self._tidy(group)
 
     def remove(self, rows: Rows) -> None:
         """Rows go; what the lists have of them is swept up later."""
@@ -345,6 +351,11 @@ class Postings:
         """Post rows exactly, under all forms."""
         for j in range(len(group.forms)):
             self._post_form(group, j, rows)
+
+    def _tidy(self, group: _Group) -> None:
+        """Lists have grown: build them anew if much was left behind, and show them to kernels."""
+        if group.n_stale > STALE + sum(form.n_entries for form in group.forms) // 2:
+            self._build(group)
         group.point()
 
     def _post_form(self, group: _Group, j: int, rows: Rows) -> None:
@@ -398,11 +409,12 @@ class Postings:
         target = np.empty(len(moved), np.int32)
         if len(contexts) > 1:
             contexts = np.unique(contexts)
-        n = kernels.follow(
+        n, n_null = kernels.follow(
             contexts, slot, j, form.graph, self.escalates, store.head, self.conjunctions.rows,
             store.values, self.group_of_shape, group.number, group.source_kind, group.source_at,
             self.categories.places, form.side, group.home[j], group.wide[j], moved, target,
         )  # fmt: skip
+        group.n_stale += n_null
         if not n:
             return
         moved, target = moved[:n], target[:n]
@@ -418,9 +430,7 @@ class Postings:
             self._post_form(group, j, moved[~wider])
             self.moves += int((~wider).sum())
         group.n_stale += n
-        if group.n_stale > STALE + sum(f.n_entries for f in group.forms) // 2:
-            self._build(group)
-        group.point()
+        self._tidy(group)
 
     def deescalate(self, rows: Rows) -> None:
         """Post rows exactly again, where the context is now."""
@@ -432,7 +442,7 @@ class Postings:
                     if form.context_slots:
                         self._post_form(group, j, mine)
                 group.n_stale += len(mine)
-                group.point()
+                self._tidy(group)
 
     def follow_graphs(self) -> bool:
         """Build groups anew whose graphs have changed; whether any has."""
@@ -476,11 +486,12 @@ class Postings:
             sides = [form.side for form in group.forms]
             wanted = SIDES.index(self.plan)
             plan = sides.index(wanted) if wanted in sides else 0
+        certain = group.certain()
         done = 0
         while True:
             done = kernels.match_postings(
                 order, done, vectors, group.about, group.lists, self.group_of_shape, group.number,
-                group.source_kind, group.source_at, group.pure, plan, self._seen,
+                group.source_kind, group.source_at, group.pure, certain, plan, self._seen,
                 self._candidates, self._spans, self._path, rest, self._pairs, self._failed,
                 self._waiting, self._state, group.chosen,
             )  # fmt: skip

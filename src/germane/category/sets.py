@@ -325,23 +325,24 @@ class Categories:
     def use(self, given: Given) -> None:
         """Point to what is current: graphs, sets, and the sets of the messages to come."""
         self.refresh()
-        for number in range(len(self.graphs)):
+        for number, graph in enumerate(self.graphs):
             ends, nodes = given.of(number)
             self._point(number, kernels.GIVEN_AT, ends)
-            self._point(number, kernels.GIVEN, nodes)
+            self._point(number, kernels.GIVEN, graph.view.component[nodes])
 
     def refresh(self) -> None:
         """Point to the graphs and sets that are current; messages stay those that were."""
         for number, graph in enumerate(self.graphs):
-            if graph.version != self._versions[number]:
+            changed = graph.version != self._versions[number]
+            if changed:
                 self._versions[number] = graph.version
                 for place, part in enumerate(graph.view):
                     self._point(number, place, cast(NDArray[Any], part))
             sets = self.sets[number]
-            if sets.behind or self._arrays[number * N_ARRAYS + kernels.SETS] is not sets.nodes:
+            if changed or sets.behind:
                 at, nodes = sets.arrays()
                 self._point(number, kernels.SETS_AT, at)
-                self._point(number, kernels.SETS, nodes)
+                self._point(number, kernels.SETS, graph.view.component[nodes])
 
     def _point(self, graph: int, which: int, array: NDArray[Any]) -> None:
         place = graph * N_ARRAYS + which

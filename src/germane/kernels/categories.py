@@ -46,10 +46,10 @@ def span(key: Any, sets_at: Any, given_at: Any) -> Any:
 
 
 @inlined
-def member(which: Any, place: Any, key: Any, sets: Any, given: Any) -> Any:
-    """A node of a key."""
+def member(which: Any, place: Any, key: Any, component: Any, sets: Any, given: Any) -> Any:
+    """The component of a node of a key; sets hold components, not nodes."""
     if which == 0:
-        return np.int32(key)
+        return component[np.int32(key)]
     return sets[place] if which == 1 else given[place]
 
 
@@ -70,9 +70,9 @@ def within(a: Any, b: Any, graph: Any, places: Any) -> Any:
     kind_a, begin_a, end_a = span(a, sets_at, given_at)
     kind_b, begin_b, end_b = span(b, sets_at, given_at)
     for i in range(begin_a, end_a):
-        below = component[member(kind_a, i, a, sets, given)]
+        below = member(kind_a, i, a, component, sets, given)
         for k in range(begin_b, end_b):
-            over = component[member(kind_b, k, b, sets, given)]
+            over = member(kind_b, k, b, component, sets, given)
             if covers(over, below, above_at, above_n, above):
                 return 1.0
     return 0.0

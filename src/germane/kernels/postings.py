@@ -123,7 +123,7 @@ def flatten(keys: Any, owners: Any, graph: Any, graphs: Any, nodes: Any, whose: 
         kind, begin, end = span(keys[i], sets_at, given_at)
         for k in range(begin, end):
             if n < nodes.shape[0]:
-                nodes[n] = component[member(kind, k, keys[i], sets, given)]
+                nodes[n] = member(kind, k, keys[i], component, sets, given)
                 whose[n] = owners[i]
             n += 1
     return n
@@ -187,7 +187,7 @@ def follow(
     """Rows of contexts whose value in a slot has left what they are posted at, and where to go.
 
     ``target`` is a node that covers old and new, or NOWHERE: post the row anew, exactly. Returns
-    how many rows moved.
+    how many rows moved, and how many are posted somewhere although there is nothing any more.
     """
     first = graph * N_ARRAYS
     component = array_at(graphs, first + COMPONENT, np.int32)
@@ -203,10 +203,9 @@ def follow(
     given = array_at(graphs, first + GIVEN, np.int32)
     forest = enter.shape[0] > 0
     n = 0
+    n_null = 0
     for i in range(contexts.shape[0]):
         key = values[slot, contexts[i]]
-        if key != key:
-            continue
         row = head[contexts[i]]
         while row >= 0:
             shape = rows[row].shape
@@ -218,12 +217,16 @@ def follow(
                 and source_at[shape, form] == slot
             ):
                 at = home[row]
+                if key != key:
+                    n_null += at != NOWHERE
+                    row = next_row
+                    continue
                 kind, begin, end = span(key, sets_at, given_at)
                 stays = at >= 0
                 for k in range(begin, end):
                     if not stays:
                         break
-                    node = component[member(kind, k, key, sets, given)]
+                    node = member(kind, k, key, component, sets, given)
                     if forest:
                         stays = enter[at] <= enter[node] and enter[node] < leave[at]
                     else:
@@ -238,7 +241,7 @@ def follow(
                         target[n] = nearest_common(at, node, above_at, above_n, above, below)
                     n += 1
             row = next_row
-    return n
+    return n, n_null
 
 
 @kernel
@@ -253,6 +256,7 @@ def match_postings(
     source_kind: Any,
     source_at: Any,
     pure: Any,
+    certain: Any,
     plan: Any,
     seen: Any,
     candidates: Any,
@@ -269,7 +273,8 @@ def match_postings(
 
     Pairs (message, row) that match go to ``pairs``, rows that are posted too wide to ``failed``,
     pairs that wait for a text to ``waiting``. ``plan`` is the form to look up by, or -1: the one
-    that names the fewest rows. It stops where ``pairs`` may be too short.
+    that names the fewest rows; ``certain`` says which forms name no row in vain. It stops where
+    ``pairs`` may be too short.
     """
     rows, owner, shapes, row_forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
     n_forms = forms.shape[0]
@@ -314,6 +319,8 @@ def match_postings(
         state[N_CANDIDATES] += n
         for turn in range(n_forms):
             j = best if turn == 0 else turn - (turn <= best)
+            if j == best and certain[j]:
+                continue
             n = verify(
                 vectors[message, forms[j, 0]], j, j == best, forms, lists, graphs, state,
                 source_kind, source_at, rows, owner, pool, values, candidates, n, spans, failed,
@@ -376,7 +383,7 @@ def look_up(
     kind, begin, end = span(key, sets_at, given_at)
     n = 0
     for m in range(begin, end):
-        start = component[member(kind, m, key, sets, given)]
+        start = member(kind, m, key, component, sets, given)
         if forms[form, 2] == UNDER:
             for k in range(above_at[start], above_at[start] + above_n[start]):
                 node = above[k]
@@ -439,7 +446,7 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
     total = np.int64(0)
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
-        node = component[member(kind, m, key, sets, given)]
+        node = member(kind, m, key, component, sets, given)
         if forms[form, 2] == OVER:
             if posted[node]:
                 total += posted[node] + min(posted[node] * DEEP, below[node])
@@ -466,7 +473,7 @@ def stamp_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch:
     stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
-        node = component[member(kind, m, key, sets, given)]
+        node = member(kind, m, key, component, sets, given)
         for k in range(above_at[node], above_at[node] + above_n[node]):
             stamp[above[k]] = epoch
 
@@ -541,7 +548,7 @@ def verify(
     for c in range(n):
         key = spans[c].key
         for k in range(spans[c].begin, spans[c].end):
-            node = component[sets[k] if key >= SET else np.int32(key)]
+            node = sets[k] if key >= SET else component[np.int32(key)]
             if under:
                 prefetch(stamp, node)
             elif forest:
@@ -554,12 +561,12 @@ def verify(
         key = spans[c].key
         found = False
         for k in range(spans[c].begin, spans[c].end):
-            node = component[sets[k] if key >= SET else np.int32(key)]
+            node = sets[k] if key >= SET else component[np.int32(key)]
             if under:
                 found = stamp[node] >= state[EPOCH]
             else:
                 for m in range(first, last):
-                    over = component[member(of_message, m, asked, sets, given)]
+                    over = member(of_message, m, asked, component, sets, given)
                     if forest:
                         found |= enter[over] <= enter[node] and enter[node] < leave[over]
                     else:
