@@ -26,9 +26,11 @@ from germane.index.rowindex import Rest, Rows
 from germane.kernels import conjunctions as op
 from germane.kernels import postings as kernels
 from germane.kernels.postings import (
+    CONSTANTS,
     FROM_CONSTANT,
     FROM_CONTEXT,
     MANY,
+    MIXED,
     N_LISTS,
     NOWHERE,
     OVER,
@@ -157,7 +159,18 @@ class _Form:
     def __init__(self, attribute: int, graph: int, side: int) -> None:
         self.attribute, self.graph, self.side = attribute, graph, side
         self.context_slots: set[int] = set()
+        self.from_constants = False  # some rows
+        self.held: NDArray[np.float64] = np.zeros(0)  # the keys of rows that conditions name
         self.empty(0)
+
+    @property
+    def source(self) -> int:
+        """Where all rows have their nodes: a context slot, or one word for all of them."""
+        if not self.context_slots:
+            return CONSTANTS
+        return (
+            MIXED if self.from_constants or len(self.context_slots) > 1 else min(self.context_slots)
+        )
 
     def empty(self, n_nodes: int) -> None:
         """Forget all rows."""
@@ -171,12 +184,13 @@ class _Form:
         exact, wide = self.exact, self.wide
         return (
             exact.at, exact.count, exact.pool, self.posted, wide.at, wide.count, wide.pool,
-            self.stamp,
+            self.stamp, self.held,
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
-        return self.exact.nbytes + self.wide.nbytes + self.posted.nbytes + self.stamp.nbytes
+        own = (self.posted, self.stamp, self.held)
+        return self.exact.nbytes + self.wide.nbytes + sum(array.nbytes for array in own)
 
 
 class _Group:
@@ -185,7 +199,8 @@ class _Group:
     def __init__(self, number: int, forms: tuple[tuple[int, int, int], ...]) -> None:
         self.number = number
         self.forms = [_Form(*form) for form in forms]
-        self.about = np.array(forms, np.int32)
+        self.about = np.array([(*form, CONSTANTS) for form in forms], np.int32)
+        self.sleeps = False  # some rows may
         self.source_kind: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
         self.source_at: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
         self.pure: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -283,9 +298,14 @@ class Postings:
         for j, cover in enumerate(covers):
             group.source_kind[shape, j] = cover.source_kind
             group.source_at[shape, j] = cover.source_at
+            form = group.forms[j]
             if cover.source_kind == FROM_CONTEXT:
-                group.forms[j].context_slots.add(cover.source_at)
+                form.context_slots.add(cover.source_at)
+            else:
+                form.from_constants = True
+            group.about[j, kernels.SOURCE] = form.source
         group.pure[shape] = pure
+        group.sleeps |= bool(self.conjunctions.shapes[shape].wakes)
 
     @property
     def context_slots(self) -> set[int]:
@@ -326,6 +346,8 @@ class Postings:
                 home, wide = np.full((n_forms, n), NOWHERE, np.int32), np.zeros((n_forms, n), bool)
                 home[:, :known], wide[:, :known] = group.home, group.wide
                 group.home, group.wide = home, wide
+                for form in group.forms:
+                    form.held = longer(form.held, n)
         n_nodes = max((len(graph) for graph in self.categories.graphs), default=0)
         if len(self._path) < n_nodes + 1:
             self._path = np.empty(n_nodes + 1, np.int32)
@@ -373,6 +395,7 @@ class Postings:
             self.contexts.values, keys,
         )  # fmt: skip
         graph = group.forms[j].graph
+        group.forms[j].held[rows] = keys
         self.categories.refresh()
         nodes, whose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
         while True:
@@ -491,9 +514,10 @@ class Postings:
         while True:
             done = kernels.match_postings(
                 order, done, vectors, group.about, group.lists, self.group_of_shape, group.number,
-                group.source_kind, group.source_at, group.pure, certain, plan, self._seen,
-                self._candidates, self._spans, self._path, rest, self._pairs, self._failed,
-                self._waiting, self._state, group.chosen,
+                group.source_kind, group.source_at, group.pure, certain,
+                group.n_stale == 0 and not group.sleeps, plan, self._seen, self._candidates,
+                self._spans, self._path, rest, self._pairs, self._failed, self._waiting,
+                self._state, group.chosen,
             )  # fmt: skip
             if done == len(order):
                 return

@@ -39,6 +39,12 @@ def batching(scale: Scale = None, out: Out = Path("out/batching"), seed: Seed = 
     _reproduce("batching", scale, out, seed)
 
 
+@app.command("graphs")
+def graphs(scale: Scale = None, out: Out = Path("out/graphs"), seed: Seed = 1) -> None:
+    """Notification: matching on content graphs by users and topics, and beyond the paper."""
+    _reproduce("notification", scale, out, seed)
+
+
 def _reproduce(paper: str, scale: float | None, out: Path, seed: int) -> None:
     """Run the experiments of a paper with a progress bar."""
     experiment = _experiment(f"benchmarks.{paper}")

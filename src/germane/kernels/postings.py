@@ -45,7 +45,10 @@ from germane.kernels.graphs import covers
 from germane.kernels.lanes import prefetch
 
 UNDER, OVER = 0, 1
-AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, STAMP, N_LISTS = range(9)
+AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, STAMP, HELD, N_LISTS = range(10)
+ATTRIBUTE, GRAPH, SIDE, SOURCE, N_ABOUT = range(5)
+"""What is said of a form; its source is a context slot that all rows read, or one of these."""
+CONSTANTS, MIXED = -1, -2
 EPOCH, N_OUT, N_FAILED, N_WAITING, N_CANDIDATES, N_STATE = range(6)
 FROM_CONSTANT, FROM_CONTEXT = 0, 1
 SPAN = np.dtype([("key", np.float64), ("begin", np.int64), ("end", np.int64)])
@@ -257,6 +260,7 @@ def match_postings(
     source_at: Any,
     pure: Any,
     certain: Any,
+    all_live: Any,
     plan: Any,
     seen: Any,
     candidates: Any,
@@ -273,8 +277,8 @@ def match_postings(
 
     Pairs (message, row) that match go to ``pairs``, rows that are posted too wide to ``failed``,
     pairs that wait for a text to ``waiting``. ``plan`` is the form to look up by, or -1: the one
-    that names the fewest rows; ``certain`` says which forms name no row in vain. It stops where
-    ``pairs`` may be too short.
+    that names the fewest rows; ``certain`` says which forms name no row in vain, ``all_live``
+    whether all rows that lists name are there and awake. It stops where ``pairs`` may be too short.
     """
     rows, owner, shapes, row_forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
     n_forms = forms.shape[0]
@@ -282,7 +286,7 @@ def match_postings(
         message = order[i]
         complete = True
         for j in range(n_forms):
-            key = vectors[message, forms[j, 0]]
+            key = vectors[message, forms[j, ATTRIBUTE]]
             complete &= key == key
         if not complete:
             continue
@@ -290,7 +294,7 @@ def match_postings(
         least = np.int64(0)
         for j in range(n_forms):
             if plan < 0 or j == plan:
-                cost = named_by(vectors[message, forms[j, 0]], j, forms, lists, graphs)
+                cost = named_by(vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs)
                 if best < 0 or cost < least:
                     best = j
                     least = cost
@@ -301,29 +305,33 @@ def match_postings(
             continue
         state[EPOCH] += 2
         for j in range(n_forms):
-            if forms[j, 2] == UNDER:
-                stamp_above(vectors[message, forms[j, 0]], j, forms, lists, graphs, state[EPOCH])
-        key = vectors[message, forms[best, 0]]
+            if forms[j, SIDE] == UNDER:
+                stamp_above(
+                    vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs, state[EPOCH]
+                )
+        key = vectors[message, forms[best, ATTRIBUTE]]
         n_named = look_up(key, best, forms, lists, graphs, state[EPOCH], seen, candidates, path)
-        n = 0
+        n = n_named
         for c in range(n_named):
             seen[candidates[c] >> 6] = 0
-            prefetch(rows, candidates[c])
-            prefetch(owner, candidates[c])
-        for c in range(n_named):
-            row = candidates[c]
-            shape = rows[row].shape
-            if shape >= 0 and group_of_shape[shape] == group and rows[row].awake:
-                candidates[n] = row
-                n += 1
+        if not all_live:
+            n = 0
+            for c in range(n_named):
+                prefetch(rows, candidates[c])
+            for c in range(n_named):
+                row = candidates[c]
+                shape = rows[row].shape
+                if shape >= 0 and group_of_shape[shape] == group and rows[row].awake:
+                    candidates[n] = row
+                    n += 1
         state[N_CANDIDATES] += n
         for turn in range(n_forms):
             j = best if turn == 0 else turn - (turn <= best)
             if j == best and certain[j]:
                 continue
             n = verify(
-                vectors[message, forms[j, 0]], j, j == best, forms, lists, graphs, state,
-                source_kind, source_at, rows, owner, pool, values, candidates, n, spans, failed,
+                vectors[message, forms[j, ATTRIBUTE]], j, j == best, forms, lists, graphs, state,
+                source_kind, source_at, rows, owner, values, candidates, n, spans, failed,
             )  # fmt: skip
         for c in range(n):
             row = candidates[c]
@@ -360,7 +368,7 @@ def look_up(
 
     A node whose list was read has the stamp ``epoch + 1``.
     """
-    graph = forms[form, 1] * N_ARRAYS
+    graph = forms[form, GRAPH] * N_ARRAYS
     component = array_at(graphs, graph + COMPONENT, np.int32)
     above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
     above_n = array_at(graphs, graph + ABOVE_N, np.int32)
@@ -384,7 +392,7 @@ def look_up(
     n = 0
     for m in range(begin, end):
         start = member(kind, m, key, component, sets, given)
-        if forms[form, 2] == UNDER:
+        if forms[form, SIDE] == UNDER:
             for k in range(above_at[start], above_at[start] + above_n[start]):
                 node = above[k]
                 if stamp[node] <= epoch:
@@ -430,7 +438,7 @@ def take(begin: Any, n_rows: Any, entries: Any, seen: Any, candidates: Any, n: A
 @kernel
 def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
     """How many entries a look-up by one form would go over, nodes included."""
-    graph = forms[form, 1] * N_ARRAYS
+    graph = forms[form, GRAPH] * N_ARRAYS
     component = array_at(graphs, graph + COMPONENT, np.int32)
     above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
     above_n = array_at(graphs, graph + ABOVE_N, np.int32)
@@ -447,7 +455,7 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
         node = member(kind, m, key, component, sets, given)
-        if forms[form, 2] == OVER:
+        if forms[form, SIDE] == OVER:
             if posted[node]:
                 total += posted[node] + min(posted[node] * DEEP, below[node])
             for k in range(above_at[node], above_at[node] + above_n[node]):
@@ -461,7 +469,7 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
 @kernel
 def stamp_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch: Any) -> None:
     """Mark all that covers a node of a message, so that rows can be verified by one look each."""
-    graph = forms[form, 1] * N_ARRAYS
+    graph = forms[form, GRAPH] * N_ARRAYS
     component = array_at(graphs, graph + COMPONENT, np.int32)
     above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
     above_n = array_at(graphs, graph + ABOVE_N, np.int32)
@@ -491,7 +499,6 @@ def verify(
     source_at: Any,
     rows: Any,
     owner: Any,
-    pool: Any,
     values: Any,
     candidates: Any,
     n: Any,
@@ -503,7 +510,7 @@ def verify(
     From a row to its nodes are four steps through memory. Each is taken for all candidates before
     the next, so that they wait for memory together.
     """
-    graph = forms[form, 1] * N_ARRAYS
+    graph = forms[form, GRAPH] * N_ARRAYS
     component = array_at(graphs, graph + COMPONENT, np.int32)
     sets_at = array_at(graphs, graph + SETS_AT, np.int64)
     sets = array_at(graphs, graph + SETS, np.int32)
@@ -515,23 +522,32 @@ def verify(
     enter = array_at(graphs, graph + ENTER, np.int32)
     leave = array_at(graphs, graph + LEAVE, np.int32)
     stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
-    under = forms[form, 2] == UNDER
+    held = array_at(lists, form * N_LISTS + HELD, np.float64)
+    under = forms[form, SIDE] == UNDER
     forest = enter.shape[0] > 0
     of_message, first, last = span(asked, sets_at, given_at)
+    source = forms[form, SOURCE]
+    if source == CONSTANTS:
+        for c in range(n):
+            prefetch(held, candidates[c])
+    else:
+        for c in range(n):
+            prefetch(owner, candidates[c])
+            if source == MIXED:
+                prefetch(rows, candidates[c])
+        for c in range(n):
+            row = candidates[c]
+            place = source if source >= 0 else source_at[rows[row].shape, form]
+            if source >= 0 or source_kind[rows[row].shape, form] == FROM_CONTEXT:
+                prefetch(values, np.int64(place) * values.shape[1] + owner[row])
     for c in range(n):
         row = candidates[c]
-        place = source_at[rows[row].shape, form]
-        if source_kind[rows[row].shape, form] == FROM_CONTEXT:
-            prefetch(values, np.int64(place) * values.shape[1] + owner[row])
+        if source >= 0:
+            key = values[source, owner[row]]
+        elif source == MIXED and source_kind[rows[row].shape, form] == FROM_CONTEXT:
+            key = values[source_at[rows[row].shape, form], owner[row]]
         else:
-            prefetch(pool, rows[row].at + (place >> 1) * rows[row].step + (place & 1))
-    for c in range(n):
-        row = candidates[c]
-        place = source_at[rows[row].shape, form]
-        if source_kind[rows[row].shape, form] == FROM_CONTEXT:
-            key = values[place, owner[row]]
-        else:
-            key = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
+            key = held[row]
         spans[c].key = key
         if key >= SET:
             prefetch(sets_at, np.int64(key) - SET)
