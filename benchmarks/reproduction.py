@@ -80,22 +80,31 @@ class Steps:
             self._progress.advance(self._task)
 
 
-def command(paper: str, run: Callable[..., None], page: Callable[..., Path]) -> None:
-    """`python -m benchmarks.<paper>`: the experiments with a progress bar, or only the page."""
+def command(
+    paper: str,
+    run: Callable[..., None],
+    page: Callable[..., Path],
+    part: str = "skiplist",
+    without: str = "leave out the skip lists",
+) -> None:
+    """`python -m benchmarks.<paper>`: the experiments with a progress bar, or only the page.
+
+    `part` is an option of `run` that `--no-<part>` turns off.
+    """
     parser = argparse.ArgumentParser(description=f"The experiments of the {paper} paper")
     out = Path("out") / paper.lower()
-    parser.add_argument("--scale", type=float, default=None, help="1 is 500,000 profiles")
+    parser.add_argument("--scale", type=float, default=None, help="1 is the paper's size")
     parser.add_argument("--out", type=Path, default=out)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page-only", action="store_true", help="draw from raw results")
-    parser.add_argument("--no-skiplist", action="store_true", help="leave out the skip lists")
+    parser.add_argument(f"--no-{part}", dest=part, action="store_false", help=without)
     chosen = parser.parse_args()
     if chosen.page_only:
         print(page(chosen.out))
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn()) as progress:
-        run(chosen.scale, chosen.out, chosen.seed, progress, skiplist=not chosen.no_skiplist)
+        run(chosen.scale, chosen.out, chosen.seed, progress, **{part: getattr(chosen, part)})
     print(chosen.out / "index.md")
 
 
