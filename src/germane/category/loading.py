@@ -65,9 +65,14 @@ def read_file(path: Path, columns: Mapping[str, str]) -> tuple[Any, list[str]]:
     if kind == ".csv":
         return _csv(path, columns), []
     if kind in _TABLES:
+        import pyarrow as pa
         import pyarrow.dataset as ds
 
-        return _Columns(_of_table(ds.dataset(path, format=_TABLES[kind]).to_table(), columns)), []
+        try:
+            table = ds.dataset(path, format=_TABLES[kind]).to_table()
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidValue(f"{path.name} is no {kind[1:]} file: {error}") from error
+        return _Columns(_of_table(table, columns)), []
     if kind in _SKOS:
         return _skos(path, _SKOS[kind])
     known = ", ".join((".csv", *_TABLES, *_SKOS))
