@@ -215,7 +215,10 @@ class _Group:
 
     def certain(self) -> NDArray[np.bool_]:
         """Which forms name no row in vain: nothing was left behind, nothing is posted wider."""
-        sure = [not form.context_slots or form.side == OVER for form in self.forms]
+        sure = [
+            not form.context_slots or (form.side == OVER and not form.wide.used)
+            for form in self.forms
+        ]
         return np.array(sure, np.bool_) & (self.n_stale == 0)
 
     def point(self) -> None:
@@ -358,12 +361,20 @@ class Postings:
         return mine
 
     def _build(self, group: _Group) -> None:
-        """Post all rows of a group anew, exactly."""
+        """Post all rows of a group anew; those that were posted wider stay so."""
         rows = self._rows_of(group)
         for j, form in enumerate(group.forms):
             form.empty(len(self.categories.graphs[form.graph]))
+            home, was_wide = group.home[j].copy(), group.wide[j].copy()
             whose, nodes = self._placed(group, j, rows)
-            form.exact.lay(whose, nodes)
+            wide = was_wide[whose] & (home[whose] >= 0) & (group.home[j, whose] >= 0)
+            graph = self.categories.graphs[form.graph]
+            wide[wide] = graph._covers(home[whose[wide]], nodes[wide])
+            nodes[wide] = home[whose[wide]]
+            group.home[j, whose[wide]], group.wide[j, whose[wide]] = nodes[wide], True
+            apart = wide if form.side == OVER else np.zeros_like(wide)
+            form.exact.lay(whose[~apart], nodes[~apart])
+            form.wide.lay(whose[apart], nodes[apart])
             self._count(form, nodes)
         group.n_stale = 0
         group.builds += 1

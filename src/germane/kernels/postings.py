@@ -292,9 +292,12 @@ def match_postings(
             continue
         best = -1
         least = np.int64(0)
-        for j in range(n_forms):
-            if plan < 0 or j == plan:
-                cost = named_by(vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs)
+        for turn in range(2 * n_forms):  # OVER first: those counts are at hand
+            j = turn % n_forms
+            if (forms[j, SIDE] == OVER) == (turn < n_forms) and (plan < 0 or j == plan):
+                most = least if best >= 0 else np.int64(1 << 62)
+                key = vectors[message, forms[j, ATTRIBUTE]]
+                cost = named_by(key, j, forms, lists, graphs, most)
                 if best < 0 or cost < least:
                     best = j
                     least = cost
@@ -436,8 +439,11 @@ def take(begin: Any, n_rows: Any, entries: Any, seen: Any, candidates: Any, n: A
 
 
 @kernel
-def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
-    """How many entries a look-up by one form would go over, nodes included."""
+def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, most: Any) -> Any:
+    """How many entries a look-up by one form would go over; no matter how many beyond ``most``.
+
+    Reading the lists of so many nodes costs more than so many entries.
+    """
     graph = forms[form, GRAPH] * N_ARRAYS
     component = array_at(graphs, graph + COMPONENT, np.int32)
     above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
@@ -453,6 +459,12 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> Any:
     wide_count = array_at(lists, form * N_LISTS + WIDE_COUNT, np.int32)
     total = np.int64(0)
     kind, begin, end = span(key, sets_at, given_at)
+    if forms[form, SIDE] == UNDER:
+        n_lists = np.int64(0)
+        for m in range(begin, end):
+            n_lists += above_n[member(kind, m, key, component, sets, given)]
+        if n_lists >= most:
+            return most
     for m in range(begin, end):
         node = member(kind, m, key, component, sets, given)
         if forms[form, SIDE] == OVER:
