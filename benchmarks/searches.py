@@ -236,8 +236,9 @@ class ContentListsCompiled(ContentLists):
 
     def find_listed(self, listed: Any, places: list[int]) -> np.ndarray:
         self.epoch += 1
+        nodes = listed if isinstance(listed, np.ndarray) else np.array(list(listed))
         n = _lists(
-            np.array(list(listed)), np.array(places), self.topic_at, self.topic_users,
+            nodes, np.array(places), self.topic_at, self.topic_users,
             self.listed_at, self.listed, self.marks, self.epoch, self.out,
         )  # fmt: skip
         return np.sort(self.out[:n])

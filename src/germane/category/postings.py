@@ -441,8 +441,6 @@ class Postings:
         form, store = group.forms[j], self.contexts
         moved = np.empty(max(group.n_rows, 1), np.int32)
         target = np.empty(len(moved), np.int32)
-        if len(contexts) > 1:
-            contexts = np.unique(contexts)
         n, n_null = kernels.follow(
             contexts, slot, j, form.graph, self.escalates, store.head, self.conjunctions.rows,
             store.values, self.group_of_shape, group.number, group.source_kind, group.source_at,
@@ -458,7 +456,6 @@ class Postings:
             lists = form.wide if form.side == OVER else form.exact
             lists.post(rows, nodes)
             self._count(form, nodes)
-            group.home[j, rows], group.wide[j, rows] = nodes, True
             self.escalations += len(rows)
         if not wider.all():
             self._post_form(group, j, moved[~wider])

@@ -247,9 +247,12 @@ class Categories:
         number = self.graphs[self.graph_of(type_)].number
         if isinstance(values, np.ndarray):
             values = values.tolist()
-        keys = [number.get(value, -1) if type(value) is str else -1 for value in values]
+        try:
+            keys = list(map(number.get, values))  # lists of nodes cannot be looked up
+        except TypeError:
+            keys = [number.get(value) if type(value) is str else None for value in values]
         column = np.array(keys, np.float64)
-        for i in np.flatnonzero(column < 0).tolist():
+        for i in np.flatnonzero(np.isnan(column)).tolist():
             column[i] = self.key(name, type_, values[i])
         return column
 

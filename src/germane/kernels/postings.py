@@ -55,8 +55,8 @@ SPAN = np.dtype([("key", np.float64), ("begin", np.int64), ("end", np.int64)])
 """A candidate's key, and where its nodes are; of one node, it is the key itself."""
 DEEP = 8
 """Nodes on the way to an entry, at most, as an estimate."""
-NOWHERE, MANY = -1, -2
-"""Where a row is posted, if not at one node."""
+NOWHERE, MANY, SOON = -1, -2, -3
+"""Where a row is posted, if not at one node; the last, while it is being moved."""
 
 
 @kernel
@@ -189,7 +189,8 @@ def follow(
 ) -> Any:
     """Rows of contexts whose value in a slot has left what they are posted at, and where to go.
 
-    ``target`` is a node that covers old and new, or NOWHERE: post the row anew, exactly. Returns
+    ``target`` is a node that covers old and new, which is its home from now on, or NOWHERE: post
+    the row anew, exactly. Returns
     how many rows moved, and how many are posted somewhere although there is nothing any more.
     """
     first = graph * N_ARRAYS
@@ -236,12 +237,16 @@ def follow(
                         stays = covers(at, node, above_at, above_n, above)
                     # What is over a row's place is not found at a place above it, unless wide.
                     stays = stays and (side == UNDER or wide[row] or node == at)
-                if not stays:
+                if not stays and at != SOON:  # a context may be given twice
                     moved[n] = row
                     target[n] = NOWHERE
+                    home[row] = SOON
                     if escalates and at >= 0 and kind == 0:
                         node = component[np.int32(key)]
                         target[n] = nearest_common(at, node, above_at, above_n, above, below)
+                        if target[n] != NOWHERE:
+                            home[row] = target[n]
+                            wide[row] = True
                     n += 1
             row = next_row
     return n, n_null
