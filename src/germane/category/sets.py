@@ -264,8 +264,11 @@ class Categories:
 
         number = self.graph_of(type_)
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            flat, offsets = column.values, np.asarray(column.offsets, np.int64)
-            starts, ends = offsets[:-1], offsets[1:]
+            # A slice of a table has all values of the table.
+            offsets = np.asarray(column.offsets, np.int64)
+            first = int(offsets[0]) if len(offsets) else 0
+            flat = column.values.slice(first, int(offsets[-1]) - first if len(offsets) else 0)
+            starts, ends = offsets[:-1] - first, offsets[1:] - first
         else:
             flat, starts, ends = column, None, None
         nodes = self._numbers(number, flat)
