@@ -207,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
     bars = judge(observed)
     show_bars(bars)
     observed["bars"] = [bar.as_dict() for bar in bars]
-    path = record.write("graphs", {**vars(chosen), "wordnet": str(chosen.wordnet)}, observed)
+    path = record.write("graphs", {**vars(chosen), "wordnet": chosen.wordnet.name}, observed)
     console.print(f"record: {os.path.relpath(path)}")
     agree = [main_run["answers_agree"], *(p["answers_agree"] for p in observed["plans"])]
     return 0 if all(agree) else 1
