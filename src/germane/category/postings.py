@@ -259,6 +259,7 @@ class Postings:
         self._seen: NDArray[np.uint64] = np.zeros(0, np.uint64)  # rows, as bits; clear at rest
         self._candidates: Rows = np.zeros(0, np.int32)
         self._spans: NDArray[Any] = np.zeros(0, kernels.SPAN)
+        self._moved: NDArray[np.int32] = np.zeros((2, 0), np.int32)
         self._path: Rows = np.zeros(0, np.int32)
         self._pairs: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
         self._waiting: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
@@ -343,6 +344,7 @@ class Postings:
             self._seen = np.zeros(n // 64 + 1, np.uint64)
             self._candidates = np.empty(n + 1, np.int32)
             self._spans = np.empty(n + 1, kernels.SPAN)
+            self._moved = np.empty((2, n + 1), np.int32)  # rows, and where they go
         for group in self.groups:
             if group.home.shape[1] < n:
                 n_forms, known = group.home.shape
@@ -439,8 +441,7 @@ class Postings:
 
     def _follow(self, group: _Group, j: int, contexts: Rows, slot: int) -> None:
         form, store = group.forms[j], self.contexts
-        moved = np.empty(max(group.n_rows, 1), np.int32)
-        target = np.empty(len(moved), np.int32)
+        moved, target = self._moved
         n, n_null = kernels.follow(
             contexts, slot, j, form.graph, self.escalates, store.head, self.conjunctions.rows,
             store.values, self.group_of_shape, group.number, group.source_kind, group.source_at,

@@ -2,8 +2,8 @@
 
 In: nodes by name, one or many. Out: keys (``kernels.categories``), and ``places``, where kernels
 find the arrays of all graphs: one array that stays, whatever it points to. Sets of several nodes
-that conditions or contexts hold are numbered; those that nobody holds any more are forgotten now
-and then. Sets of messages live as long as their batch (``Given``).
+that conditions or contexts hold are numbered, and keep their numbers for good: memory grows with
+the different sets ever held. Sets of messages live as long as their batch (``Given``).
 """
 
 import math
@@ -22,7 +22,6 @@ from germane.model.types import CATEGORY
 
 MAX_NODES = 10_000
 """Nodes of one value."""
-FIRST_SETS = 1024
 
 
 class Given:
@@ -67,7 +66,6 @@ class Sets:
         self.at: NDArray[np.int64] = np.zeros(1, np.int64)
         self.nodes: NDArray[np.int32] = np.zeros(0, np.int32)
         self._members: list[tuple[int, ...]] = []
-        self.kept: set[int] = set()  # numbers that conditions hold
 
     def add(self, nodes: tuple[int, ...]) -> int:
         """The number of a set, new or known."""
@@ -229,7 +227,7 @@ class Categories:
         return float(SET + self.sets[graph].add(tuple(nodes)))
 
     def constant(self, type_: str, names: list[str]) -> float:
-        """The key of nodes that a condition names: a set of them stays."""
+        """The key of nodes that a condition names."""
         graph = self._graph_of[type_]
         number = self.graphs[graph].number
         try:
@@ -238,9 +236,7 @@ class Categories:
             raise UnknownNode(f"unknown node {error.args[0]!r:.200}") from None
         if len(nodes) == 1:
             return float(nodes[0])
-        known = self.sets[graph].add(tuple(nodes))
-        self.sets[graph].kept.add(known)
-        return float(SET + known)
+        return float(SET + self.sets[graph].add(tuple(nodes)))
 
     def column(self, name: str, type_: str, values: Any) -> NDArray[np.float64]:
         """Keys of many values of contexts."""
@@ -367,7 +363,6 @@ class Categories:
             "types": dict(self.types),
             "names": [graph.kept_names() for graph in self.graphs],
             "graph_of": dict(self._graph_of),
-            "kept": [sorted(sets.kept) for sets in self.sets],
         }
 
     @classmethod
@@ -381,14 +376,13 @@ class Categories:
         types = {str(name): str(type_) for name, type_ in meta["types"].items()}
         self = cls({type_.partition(":")[2]: graphs[n] for type_, n in of_type.items()})
         self.types = types
-        for number, (graph, kept) in enumerate(zip(graphs, meta["kept"], strict=True)):
+        for number, graph in enumerate(graphs):
             at, nodes = arrays[f"graph{number}_sets_at"], arrays[f"graph{number}_sets"]
             for begin, end in zip(at[:-1].tolist(), at[1:].tolist(), strict=True):
                 members = tuple(nodes[begin:end].tolist())
                 if len(members) < 2 or members[0] < 0 or members[-1] >= len(graph):
                     raise InvalidValue("a saved set has nodes that its graph does not have")
                 self.sets[number].add(members)
-            self.sets[number].kept = {int(n) for n in kept}
         self.use(self.nobody)
         return self
 

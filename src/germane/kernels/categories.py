@@ -34,6 +34,30 @@ SET = 1 << 31
 
 
 @inlined
+def values_of(graphs: Any, graph: Any) -> Any:
+    """What tells the components of keys: component, sets_at, sets, given_at, given."""
+    first = graph * N_ARRAYS
+    return (
+        array_at(graphs, first + COMPONENT, np.int32),
+        array_at(graphs, first + SETS_AT, np.int64),
+        array_at(graphs, first + SETS, np.int32),
+        array_at(graphs, first + GIVEN_AT, np.int64),
+        array_at(graphs, first + GIVEN, np.int32),
+    )
+
+
+@inlined
+def closure_of(graphs: Any, graph: Any) -> Any:
+    """What tells who covers whom: above_at, above_n, above."""
+    first = graph * N_ARRAYS
+    return (
+        array_at(graphs, first + ABOVE_AT, np.int64),
+        array_at(graphs, first + ABOVE_N, np.int32),
+        array_at(graphs, first + ABOVE, np.int32),
+    )
+
+
+@inlined
 def span(key: Any, sets_at: Any, given_at: Any) -> Any:
     """Where the nodes of a key are: (0: the key itself, 1: sets, 2: given; first, end)."""
     if key >= SET:
@@ -58,15 +82,8 @@ def within(a: Any, b: Any, graph: Any, places: Any) -> Any:
     """Whether some node of a is one of b, or below it; three-valued."""
     if a != a or b != b:
         return np.nan
-    first = graph * N_ARRAYS
-    component = array_at(places, first + COMPONENT, np.int32)
-    above_at = array_at(places, first + ABOVE_AT, np.int64)
-    above_n = array_at(places, first + ABOVE_N, np.int32)
-    above = array_at(places, first + ABOVE, np.int32)
-    sets_at = array_at(places, first + SETS_AT, np.int64)
-    sets = array_at(places, first + SETS, np.int32)
-    given_at = array_at(places, first + GIVEN_AT, np.int64)
-    given = array_at(places, first + GIVEN, np.int32)
+    component, sets_at, sets, given_at, given = values_of(places, graph)
+    above_at, above_n, above = closure_of(places, graph)
     kind_a, begin_a, end_a = span(a, sets_at, given_at)
     kind_b, begin_b, end_b = span(b, sets_at, given_at)
     for i in range(begin_a, end_a):
@@ -111,10 +128,3 @@ def collect(
             keys[i] = np.float64(out[mark]) if used > mark else np.nan
             used = mark
     return n_sets, used
-
-
-@kernel
-def within_many(a: Any, b: Any, graph: Any, places: Any, out: Any) -> None:
-    """``within`` of pairs of keys."""
-    for i in range(a.shape[0]):
-        out[i] = within(a[i], b[i], graph, places)

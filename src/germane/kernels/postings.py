@@ -21,23 +21,17 @@ import numpy as np
 
 from germane.kernels.bundle import array_at
 from germane.kernels.categories import (
-    ABOVE,
-    ABOVE_AT,
-    ABOVE_N,
     BELOW,
-    COMPONENT,
     DOWN,
     DOWN_AT,
     ENTER,
-    GIVEN,
-    GIVEN_AT,
     LEAVE,
     N_ARRAYS,
     SET,
-    SETS,
-    SETS_AT,
+    closure_of,
     member,
     span,
+    values_of,
 )
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import MISSING, PASSED, test
@@ -113,12 +107,7 @@ def count_posted(nodes: Any, above_at: Any, above_n: Any, above: Any, posted: An
 @kernel
 def flatten(keys: Any, owners: Any, graph: Any, graphs: Any, nodes: Any, whose: Any) -> Any:
     """Components of the nodes of keys, and whose they are; how many, or would be."""
-    first = graph * N_ARRAYS
-    component = array_at(graphs, first + COMPONENT, np.int32)
-    sets_at = array_at(graphs, first + SETS_AT, np.int64)
-    sets = array_at(graphs, first + SETS, np.int32)
-    given_at = array_at(graphs, first + GIVEN_AT, np.int64)
-    given = array_at(graphs, first + GIVEN, np.int32)
+    component, sets_at, sets, given_at, given = values_of(graphs, graph)
     n = 0
     for i in range(keys.shape[0]):
         if keys[i] != keys[i]:
@@ -194,17 +183,11 @@ def follow(
     how many rows moved, and how many are posted somewhere although there is nothing any more.
     """
     first = graph * N_ARRAYS
-    component = array_at(graphs, first + COMPONENT, np.int32)
-    above_at = array_at(graphs, first + ABOVE_AT, np.int64)
-    above_n = array_at(graphs, first + ABOVE_N, np.int32)
-    above = array_at(graphs, first + ABOVE, np.int32)
+    component, sets_at, sets, given_at, given = values_of(graphs, graph)
+    above_at, above_n, above = closure_of(graphs, graph)
     below = array_at(graphs, first + BELOW, np.int32)
     enter = array_at(graphs, first + ENTER, np.int32)
     leave = array_at(graphs, first + LEAVE, np.int32)
-    sets_at = array_at(graphs, first + SETS_AT, np.int64)
-    sets = array_at(graphs, first + SETS, np.int32)
-    given_at = array_at(graphs, first + GIVEN_AT, np.int64)
-    given = array_at(graphs, first + GIVEN, np.int32)
     forest = enter.shape[0] > 0
     n = 0
     n_null = 0
@@ -377,14 +360,8 @@ def look_up(
     A node whose list was read has the stamp ``epoch + 1``.
     """
     graph = forms[form, GRAPH] * N_ARRAYS
-    component = array_at(graphs, graph + COMPONENT, np.int32)
-    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
-    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
-    above = array_at(graphs, graph + ABOVE, np.int32)
-    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
-    sets = array_at(graphs, graph + SETS, np.int32)
-    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
-    given = array_at(graphs, graph + GIVEN, np.int32)
+    component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
+    above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
     down_at = array_at(graphs, graph + DOWN_AT, np.int64)
     down = array_at(graphs, graph + DOWN, np.int32)
     first = form * N_LISTS
@@ -450,14 +427,8 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, most: Any
     Reading the lists of so many nodes costs more than so many entries.
     """
     graph = forms[form, GRAPH] * N_ARRAYS
-    component = array_at(graphs, graph + COMPONENT, np.int32)
-    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
-    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
-    above = array_at(graphs, graph + ABOVE, np.int32)
-    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
-    sets = array_at(graphs, graph + SETS, np.int32)
-    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
-    given = array_at(graphs, graph + GIVEN, np.int32)
+    component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
+    above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
     below = array_at(graphs, graph + BELOW, np.int32)
     count = array_at(lists, form * N_LISTS + COUNT, np.int32)
     posted = array_at(lists, form * N_LISTS + POSTED_BELOW, np.int64)
@@ -486,15 +457,8 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, most: Any
 @kernel
 def stamp_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch: Any) -> None:
     """Mark all that covers a node of a message, so that rows can be verified by one look each."""
-    graph = forms[form, GRAPH] * N_ARRAYS
-    component = array_at(graphs, graph + COMPONENT, np.int32)
-    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
-    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
-    above = array_at(graphs, graph + ABOVE, np.int32)
-    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
-    sets = array_at(graphs, graph + SETS, np.int32)
-    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
-    given = array_at(graphs, graph + GIVEN, np.int32)
+    component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
+    above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
     stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
@@ -528,14 +492,8 @@ def verify(
     the next, so that they wait for memory together.
     """
     graph = forms[form, GRAPH] * N_ARRAYS
-    component = array_at(graphs, graph + COMPONENT, np.int32)
-    sets_at = array_at(graphs, graph + SETS_AT, np.int64)
-    sets = array_at(graphs, graph + SETS, np.int32)
-    given_at = array_at(graphs, graph + GIVEN_AT, np.int64)
-    given = array_at(graphs, graph + GIVEN, np.int32)
-    above_at = array_at(graphs, graph + ABOVE_AT, np.int64)
-    above_n = array_at(graphs, graph + ABOVE_N, np.int32)
-    above = array_at(graphs, graph + ABOVE, np.int32)
+    component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
+    above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
     enter = array_at(graphs, graph + ENTER, np.int32)
     leave = array_at(graphs, graph + LEAVE, np.int32)
     stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
