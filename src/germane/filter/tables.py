@@ -472,14 +472,10 @@ class Tables:
         self.recent_false += len(failed)
         self.n_false += len(failed)
         if every and len(failed):
-            first = min(self._posted_countdown, every - 1)
-            if first >= len(failed):
-                self._posted_countdown = first - len(failed)
-                return
-            self._posted_countdown = every - 1 - (len(failed) - 1 - first) % every
-            rows = np.unique(failed[first::every])
-            self.postings.deescalate(rows)
-            self.deescalations += len(rows)
+            rows, self._posted_countdown = _one_in(every, failed, self._posted_countdown)
+            if len(rows):
+                self.postings.deescalate(rows)
+                self.deescalations += len(rows)
 
     def follow_graphs(self) -> None:
         """Graphs may have changed: so do lists, and the truth of predicates on contexts."""
@@ -740,12 +736,9 @@ class Tables:
 
     def _deescalate(self, table: Table, failed: Rows, every: int) -> None:
         """AGILE Fig. 8, lines 5-7: one false positive in ``every`` has its row made exact."""
-        first = min(self._countdown, every - 1)
-        if first >= len(failed):
-            self._countdown = first - len(failed)
+        rows, self._countdown = _one_in(every, failed, self._countdown)
+        if not len(rows):
             return
-        rows = np.unique(failed[first::every])
-        self._countdown = every - 1 - (len(failed) - 1 - first) % every
         assert table.index is not None
         lows, highs = self._scoped_intervals(table, rows)
         table.index.deescalate(rows, lows, highs, self.assignment.whole(rows))
@@ -865,3 +858,11 @@ class Tables:
             assert table.n_inside == len(inside)
             if table.index is not None and len(inside):
                 table.index._check(inside, *self._scoped_intervals(table, inside))
+
+
+def _one_in(every: int, failed: Rows, countdown: int) -> tuple[Rows, int]:
+    """One false positive in so many, each row once; how many to let pass next time."""
+    first = min(countdown, every - 1)
+    if first >= len(failed):
+        return failed[:0], first - len(failed)
+    return np.unique(failed[first::every]), every - 1 - (len(failed) - 1 - first) % every
