@@ -2,9 +2,11 @@
 
 Paper Notification, section 6: each user has 5 topics and 3 places, each event 3 topics and 2
 places, all drawn at random. The directory of the paper is gone; `directory` grows one like it: a
-tree whose new topics prefer young parents little, and as many symbolic links again, from topics to
-topics that came later, so there are no cycles. Everybody's condition is `topic WITHIN (…) AND place
-CONTAINS context.place`.
+tree whose new topics prefer old parents, and as many symbolic links again, from topics to topics
+that came later, so there are no cycles. How much they prefer them is set by what is known of that
+directory: its 44,506 topics lay within 6 links of the root (here 5.5 on average along the tree),
+and a graph of its full size had 53 topics above each (here 60). Everybody's condition is `topic
+WITHIN (…) AND place CONTAINS context.place`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def directory(n_topics: int, seed: int) -> list[tuple[str, str]]:
     """Links of a directory of topics."""
     rng = np.random.default_rng([seed, n_topics])
     children = np.concatenate([np.arange(1, n_topics), rng.integers(1, n_topics, n_topics)])
-    parents = (children * rng.beta(1.2, 3.0, len(children))).astype(np.int64)
+    parents = (children * rng.beta(1.0, 4.0, len(children))).astype(np.int64)
     return [(f"t{a}", f"t{b}") for a, b in zip(parents.tolist(), children.tolist(), strict=True)]
 
 

@@ -91,7 +91,7 @@ actions = st.lists(
 class Both:
     """A filter and the oracle, side by side."""
 
-    def __init__(self, about, edges, plan=None):
+    def __init__(self, about, edges, plan=None, matcher="closure"):
         self.topic, self.place = (
             ContentGraph.from_edges(edges, NODES),
             ContentGraph.from_edges(TREE),
@@ -99,6 +99,7 @@ class Both:
         graphs = {"topic": self.topic, "place": self.place, "interests": self.topic}
         self.filter = Filter(graphs=graphs, **about)
         self.filter._tables.postings.plan = plan
+        self.filter._tables.postings.matcher = matcher
         topic = NaiveGraph(edges, NODES)
         self.oracle = NaiveFilter(
             graphs={"topic": topic, "place": NaiveGraph(TREE), "interests": topic}
@@ -159,6 +160,19 @@ class Both:
 @settings(max_examples=60, deadline=None)
 def test_sequences(about, plan, data):
     both = Both(about, data.draw(links), plan)
+    for action in data.draw(actions):
+        both.do(action)
+    both.match([{"topic": name, "place": p} for name in NODES[:3] for p in PLACES])
+    both.filter._check()
+
+
+@pytest.mark.parametrize("plan", [None, "under", "over"])
+@pytest.mark.parametrize("matcher", ["search", "lists"])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_other_matchers(matcher, plan, data):
+    """The paper's other two give the same answers, whatever moves and changes."""
+    both = Both({"index": "agile", "policy": "always"}, data.draw(links), plan, matcher)
     for action in data.draw(actions):
         both.do(action)
     both.match([{"topic": name, "place": p} for name in NODES[:3] for p in PLACES])

@@ -105,6 +105,7 @@ class ContentGraph:
         self._ignored = (0, 0)
         self._dropped: list[tuple[str, str]] = []
         self._n_dropped = 0
+        self._listed: tuple[Any, Any] = (None, None)  # what it is of, names as Arrow's strings
         self._build()
 
     # making ----------------------------------------------------------------------------------
@@ -472,9 +473,22 @@ class ContentGraph:
 
     # saving ----------------------------------------------------------------------------------
 
+    @property
+    def up(self) -> tuple[NDArray[np.int64], Nodes]:
+        """What links to each component, in compressed rows."""
+        return self._up_at, self._up
+
     def kept_names(self) -> list[str | None]:
         """The name of each number; None where its node was removed."""
         return [name if self.number.get(name) == i else None for i, name in enumerate(self.names)]
+
+    def arrow_names(self, type_: Any) -> Any:
+        """``kept_names`` as an array of a type of strings, until the graph changes."""
+        import pyarrow as pa
+
+        if self._listed[0] != (self.version, type_):
+            self._listed = (self.version, type_), pa.array(self.kept_names(), type_)
+        return self._listed[1]
 
     @property
     def links(self) -> NDArray[np.int64]:

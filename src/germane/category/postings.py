@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.searches import WAYS, Searches
 from germane.category.sets import Categories
 from germane.context import Contexts
 from germane.index.conjunctions import Conjunctions, longer
@@ -34,6 +35,7 @@ from germane.kernels.postings import (
     N_LISTS,
     NOWHERE,
     OVER,
+    PER_ROW,
     UNDER,
 )
 
@@ -130,11 +132,11 @@ class _Lists:
         self.pool: NDArray[np.int32] = np.zeros(0, np.int32)
         self.used = 0
 
-    def lay(self, rows: Rows, nodes: Rows) -> None:
-        """Start anew."""
+    def lay(self, rows: Rows, nodes: Rows, order: Rows) -> None:
+        """Start anew, lists in some order of nodes."""
         self.pool = np.empty(len(rows), np.int32)
         self.used = len(rows)
-        kernels.lay(rows, nodes, self.at, self.count, self.room, self.pool)
+        kernels.lay(rows, nodes, order, self.at, self.count, self.room, self.pool)
 
     def post(self, rows: Rows, nodes: Rows) -> None:
         """Append rows."""
@@ -160,7 +162,7 @@ class _Form:
         self.attribute, self.graph, self.side = attribute, graph, side
         self.context_slots: set[int] = set()
         self.from_constants = False  # some rows
-        self.held: NDArray[np.float64] = np.zeros(0)  # the keys of rows that conditions name
+        self.named: NDArray[np.int32] = np.zeros(0, np.int32)  # by row: nodes of its condition
         self.empty(0)
 
     @property
@@ -176,20 +178,20 @@ class _Form:
         """Forget all rows."""
         self.exact, self.wide = _Lists(n_nodes), _Lists(n_nodes)
         self.posted: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
-        self.stamp: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
+        self.marks: NDArray[np.uint64] = np.zeros(n_nodes // 64 + 1, np.uint64)  # clear at rest
         self.n_entries = 0
 
     def arrays(self) -> tuple[Any, ...]:
         """In the order of ``kernels.postings``."""
         exact, wide = self.exact, self.wide
         return (
-            exact.at, exact.count, exact.pool, self.posted, wide.at, wide.count, wide.pool,
-            self.stamp, self.held,
+            exact.at, exact.count, exact.pool, self.posted,
+            wide.at, wide.count, wide.pool, self.marks, self.named,
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
-        own = (self.posted, self.stamp, self.held)
+        own = (self.posted, self.marks, self.named)
         return self.exact.nbytes + self.wide.nbytes + sum(array.nbytes for array in own)
 
 
@@ -212,6 +214,7 @@ class _Group:
         self.n_stale = 0
         self.builds = 0
         self.chosen = np.zeros(len(forms), np.int64)
+        self.searches: Searches | None = None  # until something changes
 
     def certain(self) -> NDArray[np.bool_]:
         """Which forms name no row in vain: nothing was left behind, nothing is posted wider."""
@@ -249,6 +252,8 @@ class Postings:
         self.escalates = escalates
         self.plan: str | None = None
         """For experiments: "under" or "over" is tried first in every group, not the cheapest."""
+        self.matcher = "closure"
+        """For experiments: "search" or "lists", the paper's other two (``category.searches``)."""
         self.groups: list[_Group] = []
         self.group_of_shape: NDArray[np.int32] = np.zeros(0, np.int32)
         self.escalations = 0
@@ -257,8 +262,8 @@ class Postings:
         self._by_forms: dict[tuple[tuple[int, int, int], ...], int] = {}
         self._state = np.zeros(kernels.N_STATE, np.int64)
         self._seen: NDArray[np.uint64] = np.zeros(0, np.uint64)  # rows, as bits; clear at rest
-        self._candidates: Rows = np.zeros(0, np.int32)
-        self._spans: NDArray[Any] = np.zeros(0, kernels.SPAN)
+        self._candidates: Rows = np.zeros(FIRST_ROOM, np.int32)
+        self._spans: NDArray[Any] = np.zeros(FIRST_ROOM, kernels.SPAN)
         self._moved: NDArray[np.int32] = np.zeros((2, 0), np.int32)
         self._path: Rows = np.zeros(0, np.int32)
         self._pairs: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
@@ -323,6 +328,7 @@ class Postings:
         for group in self.groups:
             mine = rows[of_row == group.number]
             if len(mine):
+                group.searches = None
                 group.n_rows += len(mine)
                 if 2 * len(mine) > group.n_rows:
                     self._build(group)
@@ -335,15 +341,15 @@ class Postings:
         of_row = self.group_of_shape[self.conjunctions.shape[rows]]
         for group in self.groups:
             n = int((of_row == group.number).sum())
+            if n:
+                group.searches = None
             group.n_rows -= n
             group.n_stale += n
 
     def _reserve(self) -> None:
         n = len(self.conjunctions.rows)
-        if len(self._candidates) <= n:
+        if self._moved.shape[1] <= n:
             self._seen = np.zeros(n // 64 + 1, np.uint64)
-            self._candidates = np.empty(n + 1, np.int32)
-            self._spans = np.empty(n + 1, kernels.SPAN)
             self._moved = np.empty((2, n + 1), np.int32)  # rows, and where they go
         for group in self.groups:
             if group.home.shape[1] < n:
@@ -351,8 +357,9 @@ class Postings:
                 home, wide = np.full((n_forms, n), NOWHERE, np.int32), np.zeros((n_forms, n), bool)
                 home[:, :known], wide[:, :known] = group.home, group.wide
                 group.home, group.wide = home, wide
-                for form in group.forms:
-                    form.held = longer(form.held, n)
+        for form in (form for group in self.groups for form in group.forms):
+            if form.from_constants and len(form.named) < n * PER_ROW:
+                form.named = _on_lines(form.named, n * PER_ROW)
         n_nodes = max((len(graph) for graph in self.categories.graphs), default=0)
         if len(self._path) < n_nodes + 1:
             self._path = np.empty(n_nodes + 1, np.int32)
@@ -375,8 +382,12 @@ class Postings:
             nodes[wide] = home[whose[wide]]
             group.home[j, whose[wide]], group.wide[j, whose[wide]] = nodes[wide], True
             apart = wide if form.side == OVER else np.zeros_like(wide)
-            form.exact.lay(whose[~apart], nodes[~apart])
-            form.wide.lay(whose[apart], nodes[apart])
+            # What a node of a forest covers is a slice of this order.
+            order: Rows = np.arange(len(graph), dtype=np.int32)
+            if graph.is_forest:
+                order = np.argsort(graph.view.enter).astype(np.int32)
+            form.exact.lay(whose[~apart], nodes[~apart], order)
+            form.wide.lay(whose[apart], nodes[apart], order)
             self._count(form, nodes)
         group.n_stale = 0
         group.builds += 1
@@ -399,8 +410,8 @@ class Postings:
         form.exact.post(whose, nodes)
         self._count(form, nodes)
 
-    def _placed(self, group: _Group, j: int, rows: Rows) -> tuple[Rows, Rows]:
-        """(row, node) of rows under a form; ``home`` is noted."""
+    def _named(self, group: _Group, j: int, rows: Rows) -> tuple[NDArray[np.float64], Rows, Rows]:
+        """The keys of rows under a form, and (row, node) of all their nodes."""
         keys = np.empty(len(rows))
         view = self.conjunctions.view
         kernels.keys_of(
@@ -408,7 +419,6 @@ class Postings:
             self.contexts.values, keys,
         )  # fmt: skip
         graph = group.forms[j].graph
-        group.forms[j].held[rows] = keys
         self.categories.refresh()
         nodes, whose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
         while True:
@@ -416,7 +426,14 @@ class Postings:
             if n <= len(nodes):
                 break
             nodes, whose = np.empty(n, np.int32), np.empty(n, np.int32)
-        nodes, whose = nodes[:n], whose[:n]
+        return keys, whose[:n], nodes[:n]
+
+    def _placed(self, group: _Group, j: int, rows: Rows) -> tuple[Rows, Rows]:
+        """(row, node) of rows under a form; ``home`` is noted."""
+        keys, whose, nodes = self._named(group, j, rows)
+        form = group.forms[j]
+        if form.from_constants:
+            kernels.name(rows, keys, form.graph, self.categories.places, form.named)
         group.home[j, rows] = NOWHERE
         group.home[j, whose] = nodes
         several = whose[1:][whose[1:] == whose[:-1]]
@@ -441,6 +458,7 @@ class Postings:
 
     def _follow(self, group: _Group, j: int, contexts: Rows, slot: int) -> None:
         form, store = group.forms[j], self.contexts
+        group.searches = None
         moved, target = self._moved
         n, n_null = kernels.follow(
             contexts, slot, j, form.graph, self.escalates, store.head, self.conjunctions.rows,
@@ -487,6 +505,7 @@ class Postings:
         self._reserve()
         for group in self.groups:
             if any(form.graph in changed for form in group.forms):
+                group.searches = None
                 self._build(group)
         return True
 
@@ -521,19 +540,40 @@ class Postings:
         certain = group.certain()
         done = 0
         while True:
-            done = kernels.match_postings(
-                order, done, vectors, group.about, group.lists, self.group_of_shape, group.number,
-                group.source_kind, group.source_at, group.pure, certain,
-                group.n_stale == 0 and not group.sleeps, plan, self._seen, self._candidates,
-                self._spans, self._path, rest, self._pairs, self._failed, self._waiting,
-                self._state, group.chosen,
-            )  # fmt: skip
+            if self.matcher == "closure":
+                done = kernels.match_postings(
+                    order, done, vectors, group.about, group.lists, self.group_of_shape,
+                    group.number, group.source_kind, group.source_at, group.pure, certain,
+                    group.n_stale == 0 and not group.sleeps, plan, self._seen, self._candidates,
+                    self._spans, self._path, rest, self._pairs, self._failed, self._waiting,
+                    self._state, group.chosen,
+                )  # fmt: skip
+            else:
+                done = self.searches_of(group).match(
+                    order, done, vectors, plan, group.pure, self._seen, self._candidates, rest,
+                    self._pairs, self._waiting, self._state,
+                )  # fmt: skip
             if done == len(order):
                 return
-            entries = sum(form.n_entries for form in group.forms)
-            room = 2 * len(self._pairs) + entries
+            room = 2 * len(self._pairs)
             self._pairs = longer(self._pairs, room)
             self._waiting = longer(self._waiting, room)
+            # No message has more candidates than there is room for pairs.
+            self._candidates = np.empty(room, np.int32)
+            self._spans = np.empty(room, kernels.SPAN)
+
+    def searches_of(self, group: _Group) -> Searches:
+        """The paper's other matcher for a group, up to date."""
+        if group.searches is None or group.searches.way != WAYS[self.matcher]:
+            rows = self._rows_of(group)
+            group.searches = Searches(
+                self.matcher,
+                group.about,
+                [self.categories.graphs[form.graph] for form in group.forms],
+                [self._named(group, j, rows)[1:] for j in range(len(group.forms))],
+                len(self.conjunctions.rows),
+            )
+        return group.searches
 
     # for people ------------------------------------------------------------------------------
 
@@ -583,6 +623,16 @@ class Postings:
                     assert graph._covers(*pair)[0]
                     assert form.side == UNDER or wide[row] or at == node
                     assert row in lists[int(form.side == OVER and wide[row])].get(int(at), ())
+
+
+def _on_lines(old: NDArray[np.int32], room: int) -> NDArray[np.int32]:
+    """More room, beginning where a cache line does: no record is on two of them."""
+    line = 16
+    whole = np.zeros(room + line, np.int32)
+    begin = -(whole.ctypes.data // whole.itemsize) % line
+    new = whole[begin : begin + room]
+    new[: len(old)] = old
+    return new
 
 
 def _as_sets(lists: _Lists) -> dict[int, set[int]]:

@@ -296,9 +296,15 @@ class Categories:
         coded = flat if str(flat.type).startswith("dictionary") else flat.dictionary_encode()
         if hasattr(coded, "combine_chunks"):
             coded = coded.combine_chunks()
-        known = self.graphs[graph].number
-        names = [known.get(name, -1) for name in coded.dictionary.to_pylist()]
-        numbers = np.array([*names, -1], np.int32)
+        names = coded.dictionary
+        if len(names) * 8 > len(self.graphs[graph]):
+            import pyarrow.compute as pc
+
+            listed = pc.index_in(names, self.graphs[graph].arrow_names(names.type))
+            numbers = np.append(np.asarray(listed.fill_null(-1), np.int32), np.int32(-1))
+        else:
+            known = self.graphs[graph].number
+            numbers = np.array([*(known.get(n, -1) for n in names.to_pylist()), -1], np.int32)
         places = np.asarray(coded.indices.fill_null(len(names)), np.int64)
         nodes: NDArray[np.int32] = numbers[places]
         return nodes

@@ -39,18 +39,22 @@ from germane.kernels.graphs import covers
 from germane.kernels.lanes import prefetch
 
 UNDER, OVER = 0, 1
-AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, STAMP, HELD, N_LISTS = range(10)
+AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, MARKS, NAMED, N_LISTS = range(10)
 ATTRIBUTE, GRAPH, SIDE, SOURCE, N_ABOUT = range(5)
 """What is said of a form; its source is a context slot that all rows read, or one of these."""
 CONSTANTS, MIXED = -1, -2
-EPOCH, N_OUT, N_FAILED, N_WAITING, N_CANDIDATES, N_STATE = range(6)
+N_OUT, N_FAILED, N_WAITING, N_CANDIDATES, N_STATE = range(5)
 FROM_CONSTANT, FROM_CONTEXT = 0, 1
 SPAN = np.dtype([("key", np.float64), ("begin", np.int64), ("end", np.int64)])
 """A candidate's key, and where its nodes are; of one node, it is the key itself."""
+OF_ROW = -1.0
+"""The key of a candidate whose nodes are in its row's record."""
 DEEP = 8
 """Nodes on the way to an entry, at most, as an estimate."""
 NOWHERE, MANY, SOON = -1, -2, -3
 """Where a row is posted, if not at one node; the last, while it is being moved."""
+PER_ROW = 8
+"""Of nodes that a condition names, a row's record has their number and the first few."""
 
 
 @kernel
@@ -79,13 +83,14 @@ def post(
 
 
 @kernel
-def lay(rows: Any, nodes: Any, at: Any, count: Any, room: Any, pool: Any) -> None:
-    """All lists at once, one after the other."""
+def lay(rows: Any, nodes: Any, order: Any, at: Any, count: Any, room: Any, pool: Any) -> None:
+    """All lists at once, one after the other in some order of nodes."""
     count[:] = 0
     for i in range(nodes.shape[0]):
         count[nodes[i]] += 1
     used = np.int64(0)
-    for n in range(count.shape[0]):
+    for i in range(order.shape[0]):
+        n = order[i]
         at[n] = used
         room[n] = count[n]
         used += count[n]
@@ -134,6 +139,25 @@ def keys_of(
             keys[i] = values[place, owner[row]]
         else:
             keys[i] = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
+
+
+@kernel
+def name(rows: Any, keys: Any, graph: Any, graphs: Any, named: Any) -> None:
+    """Note the nodes of rows; where they are too many for a record, the number of their set."""
+    component, sets_at, sets, given_at, given = values_of(graphs, graph)
+    for i in range(rows.shape[0]):
+        at = np.int64(rows[i]) * PER_ROW
+        named[at] = 0
+        if keys[i] != keys[i]:
+            continue
+        kind, begin, end = span(keys[i], sets_at, given_at)
+        if end - begin < PER_ROW:
+            named[at] = end - begin
+            for k in range(begin, end):
+                named[at + 1 + k - begin] = member(kind, k, keys[i], component, sets, given)
+        else:
+            named[at] = MANY
+            named[at + 1] = np.int64(keys[i]) - SET
 
 
 @inlined
@@ -264,14 +288,18 @@ def match_postings(
     """Match messages, from ``order[begin]`` on, with the rows of a group; how far it came.
 
     Pairs (message, row) that match go to ``pairs``, rows that are posted too wide to ``failed``,
-    pairs that wait for a text to ``waiting``. ``plan`` is the form to look up by, or -1: the one
+    pairs that wait for a text to ``waiting``; rows that are named twice count twice as candidates.
+    ``plan`` is the form to look up by, or -1: the one
     that names the fewest rows; ``certain`` says which forms name no row in vain, ``all_live``
     whether all rows that lists name are there and awake. It stops where ``pairs`` may be too short.
     """
-    rows, owner, shapes, row_forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
+    rows, owner, values, graphs = rest[0], rest[1], rest[6], rest[11]
     n_forms = forms.shape[0]
     for i in range(begin, order.shape[0]):
         message = order[i]
+        if i + 2 < order.shape[0]:
+            fetch_ahead(vectors, order[i + 2], True, forms, lists, graphs)
+            fetch_ahead(vectors, order[i + 1], False, forms, lists, graphs)
         complete = True
         for j in range(n_forms):
             key = vectors[message, forms[j, ATTRIBUTE]]
@@ -294,18 +322,16 @@ def match_postings(
         chosen[best] += 1
         if least == 0:
             continue
-        state[EPOCH] += 2
         for j in range(n_forms):
-            if forms[j, SIDE] == UNDER:
-                stamp_above(
-                    vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs, state[EPOCH]
-                )
+            if forms[j, SIDE] == UNDER and j != best:
+                mark_above(vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs)
         key = vectors[message, forms[best, ATTRIBUTE]]
-        n_named = look_up(key, best, forms, lists, graphs, state[EPOCH], seen, candidates, path)
-        n = n_named
-        for c in range(n_named):
-            seen[candidates[c] >> 6] = 0
+        after = 1 - best if n_forms == 2 else best
+        n = look_up(key, best, after, forms, lists, graphs, candidates, path)
+        if not certain[best]:
+            n = distinct(candidates, n, seen)
         if not all_live:
+            n_named = n
             n = 0
             for c in range(n_named):
                 prefetch(rows, candidates[c])
@@ -324,40 +350,99 @@ def match_postings(
                 vectors[message, forms[j, ATTRIBUTE]], j, j == best, forms, lists, graphs, state,
                 source_kind, source_at, rows, owner, values, candidates, n, spans, failed,
             )  # fmt: skip
-        for c in range(n):
-            row = candidates[c]
-            if not pure[rows[row].shape]:
-                reason = test(
-                    row, vectors[message], rows, owner, shapes, row_forms, code, pool, values,
-                    truth, cache, wanted, stack, graphs,
-                )  # fmt: skip
-                if reason == MISSING:
-                    waiting[state[N_WAITING], 0] = message
-                    waiting[state[N_WAITING], 1] = row
-                    state[N_WAITING] += 1
-                if reason != PASSED:
-                    continue
-            pairs[state[N_OUT], 0] = message
-            pairs[state[N_OUT], 1] = row
-            state[N_OUT] += 1
+        for j in range(n_forms):
+            if forms[j, SIDE] == UNDER:
+                clear_above(vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs)
+        if certain[best]:  # most are gone by now
+            n = distinct(candidates, n, seen)
+        if n:
+            settle(message, vectors, candidates, n, pure, rest, pairs, waiting, state)
     return order.shape[0]
+
+
+@kernel
+def fetch_ahead(
+    vectors: Any, message: Any, first: Any, forms: Any, lists: Any, graphs: Any
+) -> None:
+    """Ask for what a message to come will read: where its rows are, at first, then those."""
+    for j in range(forms.shape[0]):
+        key = vectors[message, forms[j, ATTRIBUTE]]
+        if key != key:
+            return
+        component, sets_at, sets, given_at, given = values_of(graphs, forms[j, GRAPH])
+        above_at, above_n, above = closure_of(graphs, forms[j, GRAPH])
+        at = array_at(lists, j * N_LISTS + AT, np.int64)
+        count = array_at(lists, j * N_LISTS + COUNT, np.int32)
+        entries = array_at(lists, j * N_LISTS + POOL, np.int32)
+        posted = array_at(lists, j * N_LISTS + POSTED_BELOW, np.int64)
+        kind, begin, end = span(key, sets_at, given_at)
+        for m in range(begin, min(end, begin + DEEP)):
+            node = member(kind, m, key, component, sets, given)
+            if first:
+                prefetch(above_at, node)
+                prefetch(above_n, node)
+                if forms[j, SIDE] == OVER:
+                    prefetch(at, node)
+                    prefetch(count, node)
+                    prefetch(posted, node)
+            elif forms[j, SIDE] == OVER:
+                prefetch(entries, at[node])
+                prefetch(entries, at[node] + 16)
+            else:
+                for k in range(0, min(above_n[node], 64), 16):
+                    prefetch(above, above_at[node] + k)
+
+
+@kernel
+def settle(
+    message: Any, vectors: Any, candidates: Any, n: Any, pure: Any, rest: Any, pairs: Any,
+    waiting: Any, state: Any,
+) -> None:  # fmt: skip
+    """Test whatever else the conditions of candidates have, and note those that match."""
+    rows, owner, shapes, row_forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
+    for c in range(n):
+        row = candidates[c]
+        if not pure[rows[row].shape]:
+            reason = test(
+                row, vectors[message], rows, owner, shapes, row_forms, code, pool, values,
+                truth, cache, wanted, stack, graphs,
+            )  # fmt: skip
+            if reason == MISSING:
+                waiting[state[N_WAITING], 0] = message
+                waiting[state[N_WAITING], 1] = row
+                state[N_WAITING] += 1
+            if reason != PASSED:
+                continue
+        pairs[state[N_OUT], 0] = message
+        pairs[state[N_OUT], 1] = row
+        state[N_OUT] += 1
+
+
+@inlined
+def marked(marks: Any, node: Any) -> Any:
+    return marks[node >> 6] >> np.uint64(node & 63) & np.uint64(1)
+
+
+@inlined
+def mark(marks: Any, node: Any) -> None:
+    marks[node >> 6] |= np.uint64(1) << np.uint64(node & 63)
 
 
 @kernel
 def look_up(
     key: Any,
     form: Any,
+    after: Any,
     forms: Any,
     lists: Any,
     graphs: Any,
-    epoch: Any,
-    seen: Any,
     candidates: Any,
     path: Any,
 ) -> Any:
-    """The rows that one form names for a message, each once; how many.
+    """The rows that one form names for a message, some of them repeatedly; how many.
 
-    A node whose list was read has the stamp ``epoch + 1``.
+    What the form ``after`` will read of the rows is fetched by the way.
+    UNDER, all that covers the message's nodes is marked afterwards; OVER, nothing is.
     """
     graph = forms[form, GRAPH] * N_ARRAYS
     component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
@@ -372,52 +457,70 @@ def look_up(
     wide_at = array_at(lists, first + WIDE_AT, np.int64)
     wide_count = array_at(lists, first + WIDE_COUNT, np.int32)
     wide_entries = array_at(lists, first + WIDE_POOL, np.int32)
-    stamp = array_at(lists, first + STAMP, np.int64)
+    marks = array_at(lists, first + MARKS, np.uint64)
+    ahead = array_at(lists, after * N_LISTS + NAMED, np.int32)
     kind, begin, end = span(key, sets_at, given_at)
     n = 0
+    n_path = 0
     for m in range(begin, end):
         start = member(kind, m, key, component, sets, given)
         if forms[form, SIDE] == UNDER:
             for k in range(above_at[start], above_at[start] + above_n[start]):
                 node = above[k]
-                if stamp[node] <= epoch:
-                    stamp[node] = epoch + 1
-                    n = take(at[node], count[node], entries, seen, candidates, n)
+                if not marked(marks, node):
+                    mark(marks, node)
+                    n = take(at[node], count[node], entries, candidates, n, ahead)
             continue
         for k in range(above_at[start], above_at[start] + above_n[start]):
             node = above[k]
             if wide_count[node]:
-                n = take(wide_at[node], wide_count[node], wide_entries, seen, candidates, n)
-        if stamp[start] > epoch or not posted[start]:
-            continue
-        stamp[start] = epoch + 1
-        path[0] = start
-        n_path = 1
-        while n_path:
-            n_path -= 1
-            node = path[n_path]
-            n = take(at[node], count[node], entries, seen, candidates, n)
-            n = take(wide_at[node], wide_count[node], wide_entries, seen, candidates, n)
-            for c in range(down_at[node], down_at[node + 1]):
-                child = down[c]
-                if stamp[child] <= epoch and posted[child]:
-                    stamp[child] = epoch + 1
-                    path[n_path] = child
-                    n_path += 1
+                n = take(wide_at[node], wide_count[node], wide_entries, candidates, n, ahead)
+        if posted[start] and not marked(marks, start):
+            mark(marks, start)
+            path[n_path] = start
+            n_path += 1
+    done = 0
+    while done < n_path:  # only OVER: from nodes to all that they cover, each once
+        node = path[done]
+        done += 1
+        n = take(at[node], count[node], entries, candidates, n, ahead)
+        n = take(wide_at[node], wide_count[node], wide_entries, candidates, n, ahead)
+        for c in range(down_at[node], down_at[node + 1]):
+            child = down[c]
+            if posted[child] and not marked(marks, child):
+                mark(marks, child)
+                path[n_path] = child
+                n_path += 1
+    for c in range(n_path):
+        marks[path[c] >> 6] = 0
     return n
 
 
 @inlined
-def take(begin: Any, n_rows: Any, entries: Any, seen: Any, candidates: Any, n: Any) -> Any:
-    """Append the rows of a list that were not seen yet, as bits; how many there are then."""
+def take(begin: Any, n_rows: Any, entries: Any, candidates: Any, n: Any, ahead: Any) -> Any:
+    """Append the rows of a list; how many there are then."""
     for e in range(begin, begin + n_rows):
-        row = entries[e]
-        bit = np.uint64(1) << np.uint64(row & 63)
-        if not seen[row >> 6] & bit:
-            seen[row >> 6] |= bit
-            candidates[n] = row
-            n += 1
+        candidates[n] = entries[e]
+        if ahead.shape[0]:
+            prefetch(ahead, np.int64(entries[e]) * PER_ROW)
+        n += 1
     return n
+
+
+@inlined
+def distinct(candidates: Any, n: Any, seen: Any) -> Any:
+    """Keep each once; how many. ``seen`` is clear before and afterwards."""
+    kept = 0
+    for c in range(n):
+        row = candidates[c]
+        bit = np.uint64(1) << np.uint64(row & 63)
+        fresh = (seen[row >> 6] & bit) == 0
+        seen[row >> 6] |= bit
+        candidates[kept] = row
+        kept += fresh
+    for c in range(kept):
+        seen[candidates[c] >> 6] = 0
+    return kept
 
 
 @kernel
@@ -455,16 +558,29 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, most: Any
 
 
 @kernel
-def stamp_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, epoch: Any) -> None:
+def mark_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> None:
     """Mark all that covers a node of a message, so that rows can be verified by one look each."""
     component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
     above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
-    stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
+    marks = array_at(lists, form * N_LISTS + MARKS, np.uint64)
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
         node = member(kind, m, key, component, sets, given)
         for k in range(above_at[node], above_at[node] + above_n[node]):
-            stamp[above[k]] = epoch
+            mark(marks, above[k])
+
+
+@kernel
+def clear_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> None:
+    """Undo ``mark_above``."""
+    component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
+    above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
+    marks = array_at(lists, form * N_LISTS + MARKS, np.uint64)
+    kind, begin, end = span(key, sets_at, given_at)
+    for m in range(begin, end):
+        node = member(kind, m, key, component, sets, given)
+        for k in range(above_at[node], above_at[node] + above_n[node]):
+            marks[above[k] >> 6] = 0
 
 
 @kernel
@@ -488,83 +604,105 @@ def verify(
 ) -> Any:
     """Keep the candidates whose nodes stand to the message's as a form wants it; how many.
 
-    From a row to its nodes are four steps through memory. Each is taken for all candidates before
-    the next, so that they wait for memory together.
+    From a row to its nodes are several steps through memory. Each is taken for all candidates
+    before the next, so that they wait for memory together. Nodes of conditions are one step away.
     """
     graph = forms[form, GRAPH] * N_ARRAYS
     component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
     above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
     enter = array_at(graphs, graph + ENTER, np.int32)
     leave = array_at(graphs, graph + LEAVE, np.int32)
-    stamp = array_at(lists, form * N_LISTS + STAMP, np.int64)
-    held = array_at(lists, form * N_LISTS + HELD, np.float64)
+    marks = array_at(lists, form * N_LISTS + MARKS, np.uint64)
+    named = array_at(lists, form * N_LISTS + NAMED, np.int32)
     under = forms[form, SIDE] == UNDER
     forest = enter.shape[0] > 0
     of_message, first, last = span(asked, sets_at, given_at)
     source = forms[form, SOURCE]
-    if source == CONSTANTS:
-        for c in range(n):
-            prefetch(held, candidates[c])
-    else:
-        for c in range(n):
-            prefetch(owner, candidates[c])
-            if source == MIXED:
-                prefetch(rows, candidates[c])
+    kept = 0
+    if source == CONSTANTS and under:
         for c in range(n):
             row = candidates[c]
-            place = source if source >= 0 else source_at[rows[row].shape, form]
-            if source >= 0 or source_kind[rows[row].shape, form] == FROM_CONTEXT:
-                prefetch(values, np.int64(place) * values.shape[1] + owner[row])
+            at = np.int64(row) * PER_ROW + 1
+            n_nodes = named[at - 1]
+            found = np.uint64(0)
+            if n_nodes == MANY:
+                for k in range(sets_at[named[at]], sets_at[named[at] + 1]):
+                    found |= marked(marks, sets[k])
+            else:
+                for k in range(at, at + n_nodes):
+                    found |= marked(marks, named[k])
+            candidates[kept] = row
+            kept += np.int64(found)
+        return kept
+    for c in range(n):
+        prefetch(owner, candidates[c])
+        if source < 0:
+            prefetch(rows, candidates[c])
+            prefetch(named, np.int64(candidates[c]) * PER_ROW)
     for c in range(n):
         row = candidates[c]
+        place = source if source >= 0 else source_at[rows[row].shape, form]
+        if source >= 0 or source_kind[rows[row].shape, form] == FROM_CONTEXT:
+            prefetch(values, np.int64(place) * values.shape[1] + owner[row])
+    for c in range(n):
+        row = candidates[c]
+        key = np.float64(0.0)
         if source >= 0:
             key = values[source, owner[row]]
-        elif source == MIXED and source_kind[rows[row].shape, form] == FROM_CONTEXT:
+        elif source_kind[rows[row].shape, form] == FROM_CONTEXT:
             key = values[source_at[rows[row].shape, form], owner[row]]
         else:
-            key = held[row]
+            at = np.int64(row) * PER_ROW
+            key = np.float64(named[at + 1])
+            if named[at] == 0:
+                key = np.nan
+            elif named[at] == MANY:
+                key += SET
+            elif named[at] > 1:
+                spans[c].key = OF_ROW
+                spans[c].begin, spans[c].end = at + 1, at + 1 + named[at]
+                continue
         spans[c].key = key
+        spans[c].begin = spans[c].end = 0
         if key >= SET:
             prefetch(sets_at, np.int64(key) - SET)
     for c in range(n):
         key = spans[c].key
-        spans[c].begin = spans[c].end = 0
         if key >= SET:
             number = np.int64(key) - SET
             spans[c].begin, spans[c].end = sets_at[number], sets_at[number + 1]
             prefetch(sets, sets_at[number])
-        elif key == key:
+        elif key >= 0:
             spans[c].end = 1
             prefetch(component, np.int64(key))
     for c in range(n):
         key = spans[c].key
         for k in range(spans[c].begin, spans[c].end):
-            node = sets[k] if key >= SET else component[np.int32(key)]
+            node = node_at(key, k, sets, named, component)
             if under:
-                prefetch(stamp, node)
+                prefetch(marks, node >> 6)
             elif forest:
                 prefetch(enter, node)
             else:
                 prefetch(above_at, node)
-    kept = 0
     for c in range(n):
         row = candidates[c]
         key = spans[c].key
-        found = False
+        passes = False
         for k in range(spans[c].begin, spans[c].end):
-            node = sets[k] if key >= SET else component[np.int32(key)]
+            node = node_at(key, k, sets, named, component)
             if under:
-                found = stamp[node] >= state[EPOCH]
+                passes = marked(marks, node) != 0
             else:
                 for m in range(first, last):
                     over = member(of_message, m, asked, component, sets, given)
                     if forest:
-                        found |= enter[over] <= enter[node] and enter[node] < leave[over]
+                        passes |= enter[over] <= enter[node] and enter[node] < leave[over]
                     else:
-                        found |= covers(over, node, above_at, above_n, above)
-            if found:
+                        passes |= covers(over, node, above_at, above_n, above)
+            if passes:
                 break
-        if found:
+        if passes:
             candidates[kept] = row
             kept += 1
         elif (
@@ -575,3 +713,11 @@ def verify(
             failed[state[N_FAILED]] = row
             state[N_FAILED] += 1
     return kept
+
+
+@inlined
+def node_at(key: Any, place: Any, sets: Any, named: Any, component: Any) -> Any:
+    """A node of a candidate: of a set, of its row's record, or the key itself."""
+    if key >= SET:
+        return sets[place]
+    return named[place] if key == OF_ROW else component[np.int32(key)]
