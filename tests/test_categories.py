@@ -179,6 +179,67 @@ def test_other_matchers(matcher, plan, data):
     both.filter._check()
 
 
+@pytest.mark.parametrize("matcher", ["closure", "search", "lists"])
+@pytest.mark.parametrize("plan", [None, "under", "over"])
+def test_messages_that_reach_everybody(matcher, plan):
+    """Room for candidates grows with the messages, one at a time and in batches."""
+    graph = ContentGraph.from_edges([("all", f"n{i}") for i in range(50)])
+    tree = ContentGraph.from_edges(TREE)
+    f = Filter(graphs={"topic": graph, "place": tree})
+    f._tables.postings.plan, f._tables.postings.matcher = plan, matcher
+    ids = np.arange(6_000)
+    f.update_many(ids, "place", [PLACES[i % 6] for i in ids])
+    f.subscribe_many(
+        ids, [f"topic WITHIN ('all', 'n{i % 50}') AND place CONTAINS context.place" for i in ids],
+        ids,
+    )  # fmt: skip
+    assert f.match({"topic": "n7", "place": "p3"}) == [i for i in range(6_000) if i % 6 == 3]
+    for n in (1, 2, 3, 9):
+        found = f.match_many([{"topic": ["n1", "n2"], "place": "p0"}] * n)
+        assert found.by_message() == [ids.tolist()] * n
+
+
+def test_sets_that_nobody_holds_are_let_go_of(monkeypatch):
+    monkeypatch.setattr("germane.category.sets.FEW_SETS", 20)
+    graph = ContentGraph.from_edges([("all", f"n{i}") for i in range(60)])
+    f = Filter(graphs={"topic": graph, "interests": graph})
+    f.subscribe("fixed", "topic WITHIN ('n58', 'n59')")
+    f.subscribe("mine", "topic WITHIN context.interests", context="ann")
+    f.subscribe("asleep", "topic WITHIN 'n1' AND context.interests WITHIN ('n2', 'n3')", "bob")
+    for i in range(400):
+        two = [f"n{i % 50}", f"n{(i + 1 + i // 50) % 50}"]
+        f.update("ann", {"interests": two})
+        assert f.match({"topic": two[0]}) == ["mine"]
+        assert f.match({"topic": "n59"}) == ["fixed"]
+    sets = f._categories.sets[0]
+    assert len(sets.number) < 100
+    f.update("bob", {"interests": ["n2", "n40"]})
+    f.subscribe("again", "topic WITHIN ('n58', 'n59')")
+    assert f.match({"topic": "n1"}) == ["asleep"]
+    assert f.match({"topic": "n58"}) == ["again", "fixed"]
+    f._check()
+
+
+def test_sets_are_let_go_of_and_saved(monkeypatch, tmp_path):
+    monkeypatch.setattr("germane.category.sets.FEW_SETS", 5)
+    graph = ContentGraph.from_edges([("all", f"n{i}") for i in range(60)])
+    f = Filter(graphs={"topic": graph, "interests": graph})
+    f.subscribe("mine", "topic WITHIN context.interests", context="ann")
+    events = [
+        {"seq": i, "kind": "update", "id": "ann", "interests": [f"n{i % 50}", f"n{i % 50 + 1}"]}
+        for i in range(40)
+    ]
+    for event in events:
+        f.process([event])
+    f.save(tmp_path / "f")
+    again = Filter.load(tmp_path / "f")
+    assert again.match({"topic": "n40"}) == f.match({"topic": "n40"}) == ["mine"]
+    assert again.match({"topic": "n20"}) == f.match({"topic": "n20"}) == []
+    again.update("ann", {"interests": ["n1", "n2", "n3"]})
+    assert again.match({"topic": "n3"}) == ["mine"]
+    again._check()
+
+
 SPORTS = [("Root", "Sports"), ("Sports", "Baseball"), ("Baseball", "Red Sox"), ("Root", "Weather")]
 WORLD = [("World", "Boston"), ("Boston", "MIT"), ("World", "Tokyo")]
 

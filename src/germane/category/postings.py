@@ -559,8 +559,8 @@ class Postings:
             self._pairs = longer(self._pairs, room)
             self._waiting = longer(self._waiting, room)
             # No message has more candidates than there is room for pairs.
-            self._candidates = np.empty(room, np.int32)
-            self._spans = np.empty(room, kernels.SPAN)
+            self._candidates = np.empty(len(self._pairs), np.int32)
+            self._spans = np.empty(len(self._pairs), kernels.SPAN)
 
     def searches_of(self, group: _Group) -> Searches:
         """The paper's other matcher for a group, up to date."""

@@ -2,8 +2,8 @@
 
 In: nodes by name, one or many. Out: keys (``kernels.categories``), and ``places``, where kernels
 find the arrays of all graphs: one array that stays, whatever it points to. Sets of several nodes
-that conditions or contexts hold are numbered, and keep their numbers for good: memory grows with
-the different sets ever held. Sets of messages live as long as their batch (``Given``).
+that conditions or contexts hold are numbered, until nobody holds them and there are many such
+(``keep``). Sets of messages live as long as their batch (``Given``).
 """
 
 import math
@@ -22,6 +22,8 @@ from germane.model.types import CATEGORY
 
 MAX_NODES = 10_000
 """Nodes of one value."""
+FEW_SETS = 10_000
+"""So many sets more than were in use are no reason to look which still are."""
 
 
 class Given:
@@ -65,34 +67,65 @@ class Sets:
         self.number: dict[tuple[int, ...], int] = {}
         self.at: NDArray[np.int64] = np.zeros(1, np.int64)
         self.nodes: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._members: list[tuple[int, ...]] = []
+        self._members: list[tuple[int, ...]] = []  # by number; nothing where one is free
+        self._free: list[int] = []
+        self._in_use = 0  # when last counted
+        self.behind = False  # the arrays
 
     def add(self, nodes: tuple[int, ...]) -> int:
         """The number of a set, new or known."""
         number = self.number.get(nodes)
         if number is None:
-            number = self.number[nodes] = len(self._members)
-            self._members.append(nodes)
+            if self._free:
+                number = self._free.pop()
+                self._members[number] = nodes
+            else:
+                number = len(self._members)
+                self._members.append(nodes)
+            self.number[nodes] = number
+            self.behind = True
         return number
+
+    def leave_out(self) -> None:
+        """The next number is free."""
+        self._free.append(len(self._members))
+        self._members.append(())
+        self.behind = True
 
     def members(self, number: int) -> tuple[int, ...]:
         """The nodes of a set."""
         return self._members[number]
 
     @property
-    def behind(self) -> bool:
-        """Whether sets were added since ``arrays``."""
-        return len(self.at) <= len(self._members)
+    def crowded(self) -> bool:
+        """Whether it is time to ask which sets are in use."""
+        return len(self.number) > FEW_SETS + 2 * self._in_use
+
+    def keep(self, used: NDArray[np.int64]) -> None:
+        """Let go of all sets but some."""
+        kept = np.zeros(len(self._members), np.bool_)
+        kept[used] = True
+        for nodes, number in list(self.number.items()):
+            if not kept[number]:
+                del self.number[nodes]
+                self._members[number] = ()
+                self._free.append(number)
+        self._in_use = len(self.number)
+        self.behind = True
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Ends and nodes of all sets."""
         if self.behind:
             done = len(self.at) - 1
             fresh = self._members[done:]
+            if self._free or not fresh:  # numbers may have been given again
+                self.at, self.nodes = np.zeros(1, np.int64), np.zeros(0, np.int32)
+                fresh = self._members
             sizes = np.fromiter(map(len, fresh), np.int64, len(fresh))
             self.at = np.concatenate([self.at, self.at[-1] + np.cumsum(sizes)])
             flat = [node for nodes in fresh for node in nodes]
             self.nodes = np.concatenate([self.nodes, np.array(flat, np.int32)])
+            self.behind = False
         return self.at, self.nodes
 
 
@@ -119,6 +152,7 @@ class Categories:
         self._arrays: list[Any] = [None] * (len(self.graphs) * N_ARRAYS)
         self.places: NDArray[np.int64] = np.zeros((len(self.graphs) * N_ARRAYS, 3), np.int64)
         self.nobody = Given(len(self.graphs))
+        self.times_kept = 0
         self.uses: Callable[[int, set[int]], tuple[int, int]] | None = None
         """(graph, nodes) -> how many profiles and contexts name one of them."""
         for graph in self.graphs:
@@ -159,8 +193,8 @@ class Categories:
 
     @property
     def versions(self) -> list[int]:
-        """Of all graphs."""
-        return [graph.version for graph in self.graphs]
+        """What keys of constants depend on: the graphs, and whether sets were let go of."""
+        return [*(graph.version for graph in self.graphs), self.times_kept]
 
     def graph_of(self, type_: str) -> int:
         """The number of the graph of a type."""
@@ -182,6 +216,11 @@ class Categories:
         members = self.sets[graph].number
         many = [SET + number for held, number in members.items() if not nodes.isdisjoint(held)]
         return np.array([*nodes, *many], np.float64)
+
+    def keep(self, graph: int, keys: NDArray[np.float64]) -> None:
+        """Let go of all sets of a graph but those with some of these keys."""
+        self.sets[graph].keep(np.unique(keys[keys >= SET]).astype(np.int64) - SET)
+        self.times_kept += 1
 
     # keys ------------------------------------------------------------------------------------
 
@@ -386,6 +425,9 @@ class Categories:
             at, nodes = arrays[f"graph{number}_sets_at"], arrays[f"graph{number}_sets"]
             for begin, end in zip(at[:-1].tolist(), at[1:].tolist(), strict=True):
                 members = tuple(nodes[begin:end].tolist())
+                if begin == end:
+                    self.sets[number].leave_out()
+                    continue
                 if len(members) < 2 or members[0] < 0 or members[-1] >= len(graph):
                     raise InvalidValue("a saved set has nodes that its graph does not have")
                 self.sets[number].add(members)

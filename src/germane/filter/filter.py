@@ -174,6 +174,7 @@ class Filter:
         context = as_id(context, "a context's id")
         if not isinstance(values, Mapping):
             raise InvalidValue(f"update takes a mapping of attributes, not {values!r:.200}")
+        self._keep_sets()
         types, keys = self._check_update(context, values)
         row = self._contexts.ensure([context])
         self._follow_strings()
@@ -251,6 +252,7 @@ class Filter:
             pairs = np.array([location(attribute, value) for value in values])
             columns = [np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])]
         elif type_ is not None and type_.startswith(CATEGORY):
+            self._keep_sets()
             columns = [self._categories.column(attribute, type_, values)]
         else:
             while True:
@@ -506,14 +508,33 @@ class Filter:
     def _uses_of_nodes(self, graph: int, nodes: set[int]) -> tuple[int, int]:
         """How many profiles and how many contexts name some nodes of a graph."""
         keys = self._categories.keys_with(graph, nodes)
-        profiles = set(self._conjunctions.profile[self._tables.rows_with(graph, keys)].tolist())
+        rows, held = self._tables.constants(graph)
+        profiles = set(self._conjunctions.profile[rows[np.isin(held, keys)]].tolist())
         contexts = np.zeros(self._contexts.ids.n_rows, np.bool_)
-        for name, slots in self._contexts.slots.items():
-            type_ = self._schema.type_of(name) or ""
-            if type_.startswith(CATEGORY) and self._categories.graph_of(type_) == graph:
-                values = self._contexts.values[slots[0], : len(contexts)]
-                contexts |= np.isin(values, keys)
+        for values in self._nodes_of_contexts(graph):
+            contexts |= np.isin(values, keys)
         return len(profiles), int(contexts.sum())
+
+    def _nodes_of_contexts(self, graph: int) -> list[NDArray[np.float64]]:
+        """The keys that contexts have in the attributes of a graph."""
+        n = self._contexts.ids.n_rows
+        return [
+            self._contexts.values[slots[0], :n]
+            for name, slots in self._contexts.slots.items()
+            if (type_ := self._schema.type_of(name) or "").startswith(CATEGORY)
+            and self._categories.graph_of(type_) == graph
+        ]
+
+    def _keep_sets(self) -> None:
+        """Let go of sets of nodes that nobody holds any more, if there are many.
+
+        Called where no key of a set is on its way into contexts or conditions.
+        """
+        for graph, sets in enumerate(self._categories.sets):
+            if sets.crowded:
+                constants = self._tables.constants(graph)[1]
+                held = np.concatenate([constants, *self._nodes_of_contexts(graph)])
+                self._categories.keep(graph, held)
 
     def __repr__(self) -> str:
         return (

@@ -29,6 +29,7 @@ def process(f: "Filter", events: Any) -> Deliveries:
     out = Deliveries()
     position = 0
     for part in _parts(events):
+        f._keep_sets()
         if isinstance(part, list):
             DictEvents(f, out, position).play(part)
             position += len(part)

@@ -237,18 +237,18 @@ class Tables:
         self.state[rows] = FREE
         self.table[rows] = -1
 
-    def rows_with(self, graph: int, keys: NDArray[np.float64]) -> Rows:
-        """The rows whose conditions name one of some keys of a graph."""
+    def constants(self, graph: int) -> tuple[Rows, NDArray[np.float64]]:
+        """The rows whose conditions name nodes of a graph, and their keys, one by one."""
         live = self.conjunctions.live()
-        found = [np.empty(0, np.int32)]
+        rows, keys = [live[:0]], [np.empty(0)]
         for number, shape in enumerate(self.conjunctions.shapes):
             places = constants_of(shape.program, graph) | constants_of(shape.wakes, graph)
-            rows = live[self.conjunctions.shape[live] == number] if places else live[:0]
-            at, step = (self.conjunctions.rows[name][rows] for name in ("at", "step"))
+            mine = live[self.conjunctions.shape[live] == number] if places else live[:0]
+            at, step = (self.conjunctions.rows[name][mine] for name in ("at", "step"))
             for c in places:
-                held = self.conjunctions.pool[at + (c >> 1) * step + (c & 1)]
-                found.append(rows[np.isin(held, keys)])
-        return np.concatenate(found)
+                rows.append(mine)
+                keys.append(self.conjunctions.pool[at + (c >> 1) * step + (c & 1)])
+        return np.concatenate(rows), np.concatenate(keys)
 
     # contexts change -------------------------------------------------------------------------
 

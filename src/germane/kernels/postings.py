@@ -291,7 +291,7 @@ def match_postings(
     pairs that wait for a text to ``waiting``; rows that are named twice count twice as candidates.
     ``plan`` is the form to look up by, or -1: the one
     that names the fewest rows; ``certain`` says which forms name no row in vain, ``all_live``
-    whether all rows that lists name are there and awake. It stops where ``pairs`` may be too short.
+    whether all rows that lists name are there and awake. It stops where an array may be too short.
     """
     rows, owner, values, graphs = rest[0], rest[1], rest[6], rest[11]
     n_forms = forms.shape[0]
@@ -317,7 +317,7 @@ def match_postings(
                 if best < 0 or cost < least:
                     best = j
                     least = cost
-        if state[N_OUT] + least > pairs.shape[0] or state[N_WAITING] + least > waiting.shape[0]:
+        if not fits(least, candidates, pairs, waiting, state):
             return i
         chosen[best] += 1
         if least == 0:
@@ -391,6 +391,16 @@ def fetch_ahead(
             else:
                 for k in range(0, min(above_n[node], 64), 16):
                     prefetch(above, above_at[node] + k)
+
+
+@inlined
+def fits(n: Any, candidates: Any, pairs: Any, waiting: Any, state: Any) -> Any:
+    """Whether there is room for a message with n candidates."""
+    return (
+        n <= candidates.shape[0]
+        and state[N_OUT] + n <= pairs.shape[0]
+        and state[N_WAITING] + n <= waiting.shape[0]
+    )
 
 
 @kernel

@@ -12,16 +12,7 @@ import numpy as np
 from germane.kernels.bundle import array_at
 from germane.kernels.categories import DOWN, DOWN_AT, N_ARRAYS, closure_of, member, span, values_of
 from germane.kernels.compile import kernel
-from germane.kernels.postings import (
-    ATTRIBUTE,
-    GRAPH,
-    N_OUT,
-    N_WAITING,
-    SIDE,
-    UNDER,
-    distinct,
-    settle,
-)
+from germane.kernels.postings import ATTRIBUTE, GRAPH, SIDE, UNDER, distinct, fits, settle
 
 SEARCH, LISTS = 0, 1
 AT, ENTRIES, ROW_AT, ROW_NODES, UP_AT, UP, N_PARTS = range(7)
@@ -112,11 +103,9 @@ def match_searching(
             if j == plan or (plan < 0 and (best < 0 or named < least)):
                 best = j
                 least = named
-        fits = (
-            state[N_OUT] + least <= pairs.shape[0] and state[N_WAITING] + least <= waiting.shape[0]
-        )
+        room = fits(least, candidates, pairs, waiting, state)
         n = 0
-        if fits:
+        if room:
             at = array_at(parts, best * N_PARTS + AT, np.int64)
             entries = array_at(parts, best * N_PARTS + ENTRIES, np.int32)
             for k in range(n_reached[best]):
@@ -143,6 +132,6 @@ def match_searching(
         for j in range(n_forms):
             for k in range(n_reached[j]):
                 marks[j, reached[j, k]] = False
-        if not fits:
+        if not room:
             return i
     return order.shape[0]
