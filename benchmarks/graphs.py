@@ -41,7 +41,7 @@ def rates(work: Work, peers: tuple[type[Peer], ...], chosen: Any) -> dict[str, A
     table = work.table(events)
     found = f.match_many(table)
     topics, where = events[0].tolist(), events[1].tolist()
-    entries = [Contestant(GERMANE, lambda n: repeat(f, table, n), units=chosen.events)]
+    entries = [Contestant(GERMANE, lambda n: repeat(f, table, n))]
     agree = True
     for kind in peers:
         console.print(f"building {kind.name}")
