@@ -474,7 +474,7 @@ def test_events(about, edges, listed, cuts):
 
 
 def test_nodes_that_are_named_stay(paper):
-    topic, place = paper._categories.graphs
+    topic, place = paper._categories.content
     paper.subscribe("p", "topic WITHIN ('Baseball', 'Weather')")
     paper.subscribe("q", "topic WITHIN 'Weather' AND place CONTAINS context.place", "ann")
     paper.update("ann", {"place": "MIT"})

@@ -5,6 +5,7 @@ own context. Contexts change all the time; every message reaches exactly the pro
 it now. Start with ``Filter``.
 """
 
+from germane.approx.transformations import Transformations
 from germane.batch import BatchControl, Batching, ByValue, FixedNumber, FixedSize
 from germane.category import ContentGraph
 from germane.filter import Deliveries, Explanation, Filter, Matches, Rejected
@@ -44,6 +45,7 @@ __all__ = [
     "InvalidValue",
     "Matches",
     "Rejected",
+    "Transformations",
     "TypeMismatch",
     "UnknownAttribute",
     "UnknownContext",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.model import InvalidValue
+from germane.model.wordnet import read_synsets
 
 MAX_BYTES = 1 << 32
 Pairs = tuple[list[str], list[str]]
@@ -162,31 +163,12 @@ def _wordnet(path: Path) -> tuple[_Columns, list[str]]:
     names: dict[str, str] = {}
     taken: dict[str, int] = {}
     links: list[tuple[str, str]] = []
-    kind = path.name.removeprefix("data.")[0]
-    with path.open(encoding="utf-8", errors="strict") as file:
-        for number, line in enumerate(file, 1):
-            if line.startswith("  "):
-                continue  # the licence
-            try:
-                name = _synset(line, kind, links)
-            except (IndexError, ValueError) as error:
-                raise InvalidValue(f"{path.name}, line {number} is no synset: {error}") from error
-            times = taken[name] = taken.get(name, 0) + 1
-            names[line[:8]] = name if times == 1 else f"{name} ({times})"
+    for offset, words, above in read_synsets(path):
+        links += [(parent, offset) for parent in above]
+        times = taken[words[0]] = taken.get(words[0], 0) + 1
+        names[offset] = words[0] if times == 1 else f"{words[0]} ({times})"
     missing = next((a for a, _ in links if a not in names), None)
     if missing is not None:
         raise InvalidValue(f"{path.name} has no synset {missing}, which others name")
     parents, children = [names[a] for a, _ in links], [names[b] for _, b in links]
     return _Columns((parents, children)), list(names.values())
-
-
-def _synset(line: str, kind: str, links: list[tuple[str, str]]) -> str:
-    """A synset's first word; its links, parent first, are appended."""
-    fields = line.split(" ")
-    n_words = int(fields[3], 16)
-    at = 4 + 2 * n_words
-    for i in range(int(fields[at])):
-        pointer, target, part = fields[at + 1 + 4 * i : at + 4 + 4 * i]
-        if pointer in ("@", "@i") and part == kind:
-            links.append((target, fields[0]))
-    return fields[4].replace("_", " ")

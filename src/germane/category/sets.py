@@ -13,12 +13,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.flat import FlatGraph
 from germane.category.graph import ContentGraph
 from germane.context.values import is_null
 from germane.kernels import categories as kernels
 from germane.kernels.categories import N_ARRAYS, SET
 from germane.model import GermaneError, InvalidValue, Schema, UnknownNode
-from germane.model.types import CATEGORY
+from germane.model.types import CATEGORY, XML
 
 MAX_NODES = 10_000
 """Nodes of one value."""
@@ -32,6 +33,8 @@ class Given:
     def __init__(self, n_graphs: int) -> None:
         self._nodes: list[list[int]] = [[] for _ in range(n_graphs)]
         self._ends: list[list[int]] = [[0] for _ in range(n_graphs)]
+        self.documents: Any = None  # whose patterns are sets of the last graph
+        self.costs: NDArray[np.float64] = np.empty(0)  # of those patterns
         self.arrays: list[tuple[NDArray[np.int64], NDArray[np.int32]] | None] = [None] * n_graphs
 
     def add(self, graph: int, nodes: list[int]) -> float:
@@ -133,7 +136,7 @@ class Categories:
     """Attributes, graphs, sets; their arrays for kernels."""
 
     def __init__(self, graphs: Mapping[str, ContentGraph] | None = None) -> None:
-        self.graphs: list[ContentGraph] = []
+        self.graphs: list[Any] = []  # content graphs, and last the patterns
         self.types: dict[str, str] = {}  # attribute -> type
         self._graph_of: dict[str, int] = {}  # type -> graph
         if graphs is not None and not isinstance(graphs, Mapping):
@@ -147,6 +150,10 @@ class Categories:
                 self._graph_of[f"{CATEGORY}:{name}"] = number
             type_ = next(t for t, n in self._graph_of.items() if n == number)
             self.types[name] = type_
+        self.flat = len(self.graphs)
+        self.patterns = FlatGraph()
+        self.graphs.append(self.patterns)
+        self._graph_of[XML] = self.flat
         self.sets = [Sets() for _ in self.graphs]
         self._versions = [-1] * len(self.graphs)
         self._arrays: list[Any] = [None] * (len(self.graphs) * N_ARRAYS)
@@ -155,7 +162,7 @@ class Categories:
         self.times_kept = 0
         self.uses: Callable[[int, set[int]], tuple[int, int]] | None = None
         """(graph, nodes) -> how many profiles and contexts name one of them."""
-        for graph in self.graphs:
+        for graph in self.graphs[: self.flat]:
             graph.holders.add(self)
         self.use(self.nobody)
 
@@ -164,7 +171,7 @@ class Categories:
         types = dict(declared or {})
         for name, type_ in types.items():
             if type_ == CATEGORY and name not in self.types:
-                if len(self.graphs) != 1:
+                if self.flat != 1:
                     raise InvalidValue(
                         f"{name!r} is a category, but of which graph? graphs={{{name!r}: …}} says"
                     )
@@ -182,19 +189,25 @@ class Categories:
 
     def teach(self, schema: Schema) -> None:
         """Let a schema know the nodes of the graphs."""
-        schema.graphs = {type_: self.graphs[n] for type_, n in self._graph_of.items()}
+        content = {type_: self.graphs[n] for type_, n in self._graph_of.items() if n < self.flat}
+        schema.graphs = content
 
     def __bool__(self) -> bool:
-        return bool(self.graphs)
+        return self.flat > 0 or self.patterns.used
 
     def given(self) -> Given:
         """Room for the sets of some messages."""
-        return Given(len(self.graphs)) if self.graphs else self.nobody
+        return Given(len(self.graphs))
 
     @property
     def versions(self) -> list[int]:
         """What keys of constants depend on: the graphs, and whether sets were let go of."""
         return [*(graph.version for graph in self.graphs), self.times_kept]
+
+    @property
+    def content(self) -> list[ContentGraph]:
+        """The content graphs."""
+        return self.graphs[: self.flat]
 
     def graph_of(self, type_: str) -> int:
         """The number of the graph of a type."""
@@ -401,13 +414,13 @@ class Categories:
 
     def state(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         """Plain data; what is large goes to ``arrays``."""
-        for number, (graph, sets) in enumerate(zip(self.graphs, self.sets, strict=True)):
+        for number, (graph, sets) in enumerate(zip(self.content, self.sets, strict=False)):
             arrays[f"graph{number}_links"] = graph.links
             arrays[f"graph{number}_sets_at"], arrays[f"graph{number}_sets"] = sets.arrays()
         return {
             "types": dict(self.types),
-            "names": [graph.kept_names() for graph in self.graphs],
-            "graph_of": dict(self._graph_of),
+            "names": [graph.kept_names() for graph in self.content],
+            "graph_of": {type_: n for type_, n in self._graph_of.items() if n < self.flat},
         }
 
     @classmethod

@@ -248,6 +248,15 @@ class Ids:
         ordered: list[Any] = self._ranked.take(ranks).tolist()
         return ordered
 
+    def rows_in_order(self, rows: Rows) -> Rows:
+        """Distinct rows, in the order of their ids."""
+        if self._dense is not None:
+            keys = rows if self._are_rows else self._keys.take(rows)
+            return rows[np.argsort(keys)]
+        names = self._names[rows].tolist()
+        order = sorted(range(len(names)), key=lambda i: _order(names[i]))
+        return rows[np.array(order, np.int64)]
+
     @property
     def are_small_integers(self) -> bool:
         """Whether ids live in arrays."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from germane.context.strings import Strings
 from germane.model import InvalidValue, TypeMismatch
 from germane.model.timestamps import microseconds_of, parse_timestamp
+from germane.model.types import XML
 
 NUMBERS = (int, float, np.integer, np.floating, Decimal)
 BYTES = (bytes, bytearray, memoryview)
@@ -24,6 +25,7 @@ MOMENTS = (datetime, date, np.datetime64)
 UNORDERED = (float, np.floating, datetime)  # pandas' NaT is a datetime
 BOOLEANS = (bool, np.bool_)
 MAX_TEXT = 1_000_000
+DOCUMENT = "document"
 
 
 def type_of_value(name: str, value: Any) -> str | None:
@@ -35,7 +37,9 @@ def type_of_value(name: str, value: Any) -> str | None:
     if isinstance(value, NUMBERS):
         return "number"
     if isinstance(value, str):
-        return "string"
+        return XML if name == DOCUMENT and value.lstrip()[:1] == "<" else "string"
+    if isinstance(value, BYTES):
+        return XML
     if isinstance(value, MOMENTS):
         return "timestamp"
     if isinstance(value, Mapping) or (

@@ -5,17 +5,17 @@ error for each row that has a malformed value. The type of an attribute that not
 is fixed by its first value in a row that is not malformed.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.category.sets import Categories
+from germane.category.sets import Categories, Given
 from germane.context import Strings
 from germane.context.values import MAX_TEXT, key, location
 from germane.model import GermaneError, InvalidValue, Schema
-from germane.model.types import CATEGORY
+from germane.model.types import CATEGORY, XML
 
 Keys = tuple[NDArray[np.float64], ...]
 
@@ -29,12 +29,14 @@ class Columns:
         schema: Schema,
         strings: Strings,
         categories: Categories,
+        add_document: Callable[[str, Any, Given], float],
         reserved: Any = (),
     ) -> None:
         self._table = table.combine_chunks()
         self._schema = schema
         self._strings = strings
         self._categories = categories
+        self._add_document = add_document
         self.given = categories.given()  # sets of nodes in these rows
         self.names = [name for name in table.column_names if name not in reserved]
         if len(set(self.names)) < len(self.names):
@@ -126,10 +128,8 @@ class Columns:
                     parts[:, i] = location(name, value)
                 elif type_.startswith(CATEGORY):
                     parts[0, i] = self._categories.key(name, type_, value, self.given)
-                elif type_ == "xml":
-                    raise InvalidValue(
-                        f"attribute {name!r} is of type {type_}, which is not supported yet"
-                    )
+                elif type_ == XML:
+                    parts[0, i] = self._add_document(name, value, self.given)
                 else:
                     parts[0, i] = key(name, type_, value, self._strings, False)
             except GermaneError as error:

@@ -18,6 +18,7 @@ from germane.filter.texts import Pattern, Texts, successor
 from germane.index.conjunctions import Form, Shape
 from germane.kernels import conjunctions as op
 from germane.language import tree
+from germane.model.types import XML
 
 FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ARITHMETIC = {"+": op.ADD, "-": op.SUBTRACT, "*": op.MULTIPLY, "/": op.DIVIDE}
@@ -54,7 +55,14 @@ class Names(NamedTuple):
     label: Callable[[str], float]
     category: Callable[[str, list[str]], float]  # type, names of nodes -> key
     graph: Callable[[str], int]  # type -> graph
+    pattern: Callable[[str, float], float]  # text, threshold -> key
     texts: Texts
+
+    def constant(self, type_: str, literals: list[str]) -> float:
+        """The key of literals of a category, or of a pattern and its threshold."""
+        if type_ == XML:
+            return self.pattern(literals[0], float(literals[1]))
+        return self.category(type_, literals)
 
 
 def compile_row(
@@ -361,6 +369,16 @@ class _Compiler:
         if node.negated:
             code.append((op.NOT, 0, 0))
 
+    def _emit_matches(self, node: tree.Matches, code: list[Any]) -> None:
+        """As categories: the document's patterns are WITHIN this one."""
+        self._emit(node.operand, code)
+        key = self.names.pattern(node.pattern, node.threshold)
+        origin = Nodes(XML, (node.pattern_at, node.threshold_at))
+        code.append((op.CONSTANT, self._constant(key, at=origin), 0))
+        code.append((op.WITHIN, self.names.graph(XML), 0))
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
     def _emit_truth(self, node: tree.Truth, code: list[Any]) -> None:
         code.append((op.TRUTH, -1 if node.value is None else int(node.value), 0))
 
@@ -388,6 +406,7 @@ EMIT: dict[type, Callable[[_Compiler, Any, list[Any]], None]] = {
     tree.Like: _Compiler._emit_like,
     tree.IsNull: _Compiler._emit_is_null,
     tree.Within: _Compiler._emit_within,
+    tree.Matches: _Compiler._emit_matches,
     tree.Truth: _Compiler._emit_truth,
     tree.And: _Compiler._emit_parts,
     tree.Or: _Compiler._emit_parts,

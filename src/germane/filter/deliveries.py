@@ -86,7 +86,7 @@ class Deliveries:
                 "seq": pa.array(np.repeat(self.seqs, counts)),
                 "message": self._message_column().take(pa.array(messages)),
                 "profile": profile_column(self._runs),
-                "cost": pa.array(np.zeros(len(self))),
+                "cost": pa.array(np.concatenate([np.empty(0), *(r.costs() for r in self._runs)])),
             }
         )
 

@@ -41,7 +41,9 @@ class ArrowEvents:
         self.first = position
         self.table = table.combine_chunks()
         self.n = table.num_rows
-        self.columns = Columns(self.table, f._schema, f._strings, f._categories, FIELDS)
+        self.columns = Columns(
+            self.table, f._schema, f._strings, f._categories, f._documents.add, FIELDS
+        )
         self._vectors: tuple[Any, NDArray[np.float64]] | None = None
         self._settled: set[str] = set()
         self._removed: list[Any] | None = None
@@ -224,15 +226,20 @@ class ArrowEvents:
             vectors = f._messages.vectors(self.columns, all_messages)
             self._vectors = ((f._messages.n_slots, *key[1:]), vectors)
         places = np.searchsorted(self.everyone[MESSAGE], run)
-        f._use(self.columns.given)
-        found = f._batches.match(self._vectors[1][places], lambda k: self.columns.row(int(run[k])))
+        vectors = self._vectors[1][places]
+        raw_of = lambda k: self.columns.row(int(run[k]))  # noqa: E731
+        if f._categories:
+            f._use(self.columns.given, vectors)
+        found = f._batches.match(vectors, raw_of)
         f._delivered(found)
+        matches = Matches(found, f._profiles.ids)
+        f._price(matches, self.columns.given, vectors, raw_of)
         ids = (
             self.ids[run].tolist()
             if isinstance(self.ids, np.ndarray)
             else ([as_id(self.ids[i], "a message's id") for i in run.tolist()])
         )
-        self.out.add(Matches(found, f._profiles.ids), self.seqs[run], ids)
+        self.out.add(matches, self.seqs[run], ids)
 
     def _updates(self, run: NDArray[np.int64]) -> None:
         f = self.f

@@ -108,12 +108,16 @@ class DictEvents:
         for k, error in batch.errors.items():
             self._reject(run[k], error)
         good = [k for k in range(len(run)) if k not in batch.errors]
-        f._use(batch.given)
-        found = f._batches.match(batch.vectors[good], lambda k: batch.raw_of(good[k]))
+        vectors = batch.vectors[good]
+        if f._categories:
+            f._use(batch.given, vectors)
+        found = f._batches.match(vectors, lambda k: batch.raw_of(good[k]))
         seqs = np.array([events[k]["seq"] for k in good], np.int64)
         f._delivered(found)
         ids = [as_id(events[k]["id"], "a message's id") for k in good]
-        self.out.add(Matches(found, f._profiles.ids), seqs, ids)
+        matches = Matches(found, f._profiles.ids)
+        f._price(matches, batch.given, vectors, lambda k: batch.raw_of(good[k]))
+        self.out.add(matches, seqs, ids)
 
     def _updates(self, run: list[int], events: list[Any]) -> None:
         columns: dict[str, tuple[list[Any], list[Any]]] = {}

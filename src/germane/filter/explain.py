@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from germane.category.sets import Categories
 from germane.context import Contexts, Strings
+from germane.filter.documents import DocumentPatterns
 from germane.filter.messages import Messages
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, Shape
 from germane.kernels import conjunctions as op
 from germane.model import Schema
-from germane.model.types import CATEGORY
+from germane.model.types import CATEGORY, XML
 
 BINARY = {
     op.ADD: "+", op.SUBTRACT: "-", op.MULTIPLY: "*", op.DIVIDE: "/", op.EQUAL: "=",
@@ -38,13 +39,15 @@ class Step(NamedTuple):
     truth: bool | None
     left: Any
     right: Any
+    detail: str = ""  # more lines
 
     def __str__(self) -> str:
         mark = {True: "✓", False: "✗", None: "?"}[self.truth]
         sides = f"   [{self.left!r} against {self.right!r}]" if self.right is not None else ""
         if self.right is None and self.left is not None:
             sides = f"   [{self.left!r}]"
-        return f"{mark} {self.text}: {TRUTH[self.truth]}{sides}"
+        lines = [f"{mark} {self.text}: {TRUTH[self.truth]}{sides}", *self.detail.splitlines()]
+        return "\n      ".join(lines)
 
 
 class Explanation(NamedTuple):
@@ -93,6 +96,7 @@ class _Piece(NamedTuple):
     type: str | None = None  # of an attribute
     constant: float | None = None  # of a constant that is no string
     parts: tuple["_Piece", ...] = ()  # of an AND
+    pattern: tuple[str, int] | None = None  # the attribute, and the pattern it should match
 
 
 class _Reader:
@@ -108,8 +112,10 @@ class _Reader:
         strings: Strings,
         texts: Texts,
         categories: Categories,
+        documents: DocumentPatterns,
     ) -> None:
         self.row = row
+        self.documents = documents
         self.conjunctions = conjunctions
         self.shape: Shape = conjunctions.shapes[conjunctions.shape[row]]
         self.messages = messages.attributes
@@ -187,8 +193,8 @@ class _Reader:
             parts.append(f"{name} {'<' if f.flags & op.HIGH_OPEN else '<='} {high}")
         return " AND ".join(parts) or f"{name} IS NOT NULL"
 
-    def program_texts(self, code: tuple[tuple[int, int, int], ...]) -> list[tuple[str, int, int]]:
-        """The conjuncts of a program: (text, first and last instruction)."""
+    def program_texts(self, code: tuple[tuple[int, int, int], ...]) -> list[_Piece]:
+        """The conjuncts of a program."""
         stack: list[_Piece] = []
         self.code = code
         for at, (operation, first, second) in enumerate(code):
@@ -197,7 +203,8 @@ class _Reader:
                 stack.append(self._binary(operation, left, right, at + 1))
             elif operation in UNARY:
                 inner = stack.pop()
-                stack.append(_Piece(UNARY[operation].format(inner.text), inner.begin, at + 1))
+                text = UNARY[operation].format(inner.text)
+                stack.append(_Piece(text, inner.begin, at + 1, pattern=inner.pattern))
             elif operation == op.DISTANCE:
                 *_, start, _, end, _ = stack
                 del stack[-4:]
@@ -212,7 +219,7 @@ class _Reader:
                 stack += piece.parts
                 continue
             text = piece.text[1:-1] if piece.text.startswith("(") else piece.text
-            found.append((text, piece.begin, piece.end))
+            found.append(piece._replace(text=text))
         return found[::-1]
 
     def _binary(self, operation: int, left: _Piece, right: _Piece, end: int) -> _Piece:
@@ -230,6 +237,13 @@ class _Reader:
         """A predicate on categories."""
         type_ = left.type or right.type
         assert type_ is not None
+        if type_ == XML:
+            assert right.constant is not None
+            number = int(right.constant)
+            text = _quoted(self.documents.patterns.vertex(number).text)
+            threshold = self.documents.patterns.threshold(number)
+            text = f"({left.text} MATCHES {text} COST < {threshold:g})"
+            return _Piece(text, left.begin, end, pattern=(left.text, number))
         texts = []
         for side in (left, right):
             text = side.text
@@ -306,9 +320,12 @@ def explain_row(
     strings: Strings,
     texts: Texts,
     categories: Categories,
+    documents: DocumentPatterns,
 ) -> tuple[Step, ...]:
     """The predicates of one row, each with its truth for a message now."""
-    reader = _Reader(row, conjunctions, contexts, messages, schema, strings, texts, categories)
+    reader = _Reader(
+        row, conjunctions, contexts, messages, schema, strings, texts, categories, documents
+    )
     rows, owner, shapes, forms, code_pool, pool = conjunctions.view
     values = contexts.values
     shape = shapes[rows[row]["shape"]]
@@ -335,7 +352,8 @@ def explain_row(
         (reader.shape.wakes, int(shape["wakes"])),
         (reader.shape.program, int(shape["program"])),
     ):
-        for text, begin, end in reader.program_texts(code):
+        for piece in reader.program_texts(code):
+            text, begin, end = piece.text, piece.begin, piece.end
             a, b = start + begin, start + end
             result = op.UNSEEN
             while result == op.UNSEEN:
@@ -355,6 +373,11 @@ def explain_row(
                 if result == op.UNSEEN:
                     texts.answer(message)
             known = None if result != result else bool(result)
+            if piece.pattern is not None:
+                value = message.get(piece.pattern[0])
+                cost, detail = documents.explain(piece.pattern[1], value)
+                steps.append(Step(text, known, cost, None, detail))
+                continue
             known_values = values[:, owner[row]]
             read = reader.read(code[begin:end], message, known_values)
             steps.append(Step(text, known, read, None))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.approx.transformations import NONE, Transformations
 from germane.batch.settings import Batching, as_batching
 from germane.category import ContentGraph
 from germane.category.sets import Categories, Given
@@ -23,6 +24,7 @@ from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
 from germane.filter.batches import Batches, Found
 from germane.filter.deliveries import Deliveries
+from germane.filter.documents import DocumentPatterns, delivery_costs
 from germane.filter.explain import Explanation, explain_row
 from germane.filter.matches import Matches
 from germane.filter.messages import NO_TEXTS, Batch, Messages
@@ -34,7 +36,7 @@ from germane.filter.values_out import contexts_table
 from germane.index.conjunctions import Conjunctions
 from germane.index.policy import as_policy, as_strategy
 from germane.model import InvalidValue
-from germane.model.types import CATEGORY
+from germane.model.types import CATEGORY, XML
 
 STRUCTURES = ("blocks", "skiplist")
 FIRST_PART, LAST_PART = 256, 65_536
@@ -59,6 +61,7 @@ class Filter:
         structure: str = "blocks",
         batching: Batching | None = None,
         graphs: Mapping[str, ContentGraph] | None = None,
+        transformations: Transformations | None = None,
     ) -> None:
         """Make an empty filter.
 
@@ -67,7 +70,7 @@ class Filter:
         types and closes the set of names; ``structure`` is "blocks", or "skiplist" for the
         paper's interval skip lists and hash tables; ``batching`` says how batches are matched, by
         default tuned while running; ``graphs`` are the content graphs of the attributes that hold
-        their nodes.
+        their nodes; ``transformations`` say what patterns of documents may be turned into.
         """
         if structure not in STRUCTURES:
             raise InvalidValue(f"structure is 'blocks' or 'skiplist', not {structure!r}")
@@ -79,12 +82,23 @@ class Filter:
         self._batching = as_batching(batching)
         self._categories = Categories(graphs)
         self._schema = self._categories.schema(schema)
+        if transformations is not None and not isinstance(transformations, Transformations):
+            raise InvalidValue(
+                f"transformations is a germane.Transformations, not {transformations!r:.200}"
+            )
+        if transformations is not None and schema is None:
+            self._schema.declare("document", XML)
+        self._transformations = NONE if transformations is None else transformations
         self._strings = Strings()
         self._wire()
 
     def _wire(self) -> None:
         """Put the stages together around the schema and the strings."""
-        self._messages = Messages(self._schema, self._strings, self._categories)
+        self._documents = DocumentPatterns(self._categories, self._transformations)
+        self._own: dict[Any, Transformations] = {}  # of profiles that have their own
+        self._messages = Messages(
+            self._schema, self._strings, self._categories, self._documents.add
+        )
         self._contexts = Contexts()
         self._conjunctions = Conjunctions()
         self._texts = Texts(self._strings)
@@ -105,6 +119,7 @@ class Filter:
             self._conjunctions,
             self._texts,
             self._categories,
+            self._documents,
             self._tables,
             self._follow_strings,
         )
@@ -130,9 +145,27 @@ class Filter:
 
     # profiles --------------------------------------------------------------------------------
 
-    def subscribe(self, profile_id: Any, condition: str, context: Any = None) -> None:
-        """Register a profile; from the next message on it is matched."""
-        self.subscribe_many([profile_id], [condition], [context])
+    def subscribe(
+        self,
+        profile_id: Any,
+        condition: str,
+        context: Any = None,
+        transformations: Transformations | None = None,
+    ) -> None:
+        """Register a profile; from the next message on it is matched.
+
+        ``transformations`` are the subscriber's own, and count before the filter's.
+        """
+        own = NONE if transformations is None else transformations
+        if not isinstance(own, Transformations):
+            raise InvalidValue(f"transformations is a germane.Transformations, not {own!r:.200}")
+        self._documents.own = own
+        try:
+            self.subscribe_many([profile_id], [condition], [context])
+        finally:
+            self._documents.own = NONE
+        if own != NONE:
+            self._own[profile_id] = own
 
     def subscribe_many(
         self, ids: Sequence[Any], conditions: Sequence[str], contexts: Sequence[Any] | None = None
@@ -155,6 +188,7 @@ class Filter:
     def unsubscribe(self, profile_id: Any) -> None:
         """Remove a profile."""
         self._profiles.remove(profile_id)
+        self._own.pop(profile_id, None)
 
     def __len__(self) -> int:
         """How many profiles are subscribed."""
@@ -211,10 +245,8 @@ class Filter:
                 keys[name] = location(name, value)
             elif type_ is not None and type_.startswith(CATEGORY):
                 keys[name] = (self._categories.key(name, type_, value),)
-            elif type_ == "xml":
-                raise InvalidValue(
-                    f"attribute {name!r} is of type {type_}, which is not supported yet"
-                )
+            elif type_ == XML:
+                raise InvalidValue(f"attribute {name!r} holds documents, which contexts have not")
             else:
                 keys[name] = (key(name, type_ or "number", value, self._strings, False),)
         # Nothing is refused from here on: strings may become members.
@@ -283,9 +315,15 @@ class Filter:
         if len(disturbed):
             self._tables.disturb(disturbed, slot)
 
-    def _use(self, given: Given) -> None:
-        """Let kernels see graphs as they are, and the sets of the messages to come."""
+    def _use(self, given: Given, vectors: NDArray[np.float64]) -> None:
+        """Let kernels see graphs as they are, and the sets of some messages.
+
+        Those are the patterns, too, that their documents match.
+        """
         self._tables.follow_graphs()
+        if given.documents is not None:
+            slots = self._messages.documents()
+            self._documents.resolve(given, vectors[..., slots].ravel())
         self._categories.use(given)
 
     def _follow_strings(self) -> None:
@@ -336,7 +374,7 @@ class Filter:
             vector, raw = self._messages.read(message), message
             given = self._messages.given
         if self._categories:
-            self._use(given)
+            self._use(given, vector)
         rows = self._match(vector, raw)
         self._n_matches += len(rows)
         return rows
@@ -379,7 +417,8 @@ class Filter:
         """Match the messages ``begin .. end`` of a batch that was read."""
         errors = batch.errors
         raw_of = batch.raw_of
-        self._use(batch.given)
+        if self._categories:
+            self._use(batch.given, batch.vectors[begin:end])
         if errors:
             errors = {i: error for i, error in errors.items() if begin <= i < end}
             good = np.array([i for i in range(begin, end) if i not in errors], np.int64)
@@ -388,7 +427,28 @@ class Filter:
         else:
             found = self._batches.match(batch.vectors[begin:end], lambda i: raw_of(begin + i))
         self._delivered(found)
-        return Matches(found, self._profiles.ids, begin, errors)
+        matches = Matches(found, self._profiles.ids, begin, errors)
+        self._price(matches, batch.given, batch.vectors[begin:end], lambda i: raw_of(begin + i))
+        return matches
+
+    def _price(
+        self, matches: Matches, given: Given, vectors: NDArray[np.float64], raw_of: Any
+    ) -> None:
+        """Note what deliveries cost, while documents and contexts are as they were."""
+        if given.documents is None or not len(matches):
+            return
+        messages = np.repeat(np.arange(matches.n_messages), matches.counts)
+        profiles = matches.laid_out().astype(np.int64)
+        costs = delivery_costs(self, given, vectors, messages, profiles, raw_of)
+        matches.priced(messages, profiles, costs)
+
+    def costs(self, message: Mapping[str, Any]) -> dict[Any, float]:
+        """What a message costs the profiles that it reaches; 0.0 for those without a pattern."""
+        table = self.match_many([message])
+        if table.errors:
+            raise table.errors[0]
+        arrow = table.to_arrow()
+        return dict(zip(arrow["profile"].to_pylist(), arrow["cost"].to_pylist(), strict=True))
 
     def _delivered(self, found: Found) -> None:
         """Count what a batch has found."""
@@ -433,7 +493,7 @@ class Filter:
         profile_id = as_id(profile_id, "a profile's id")
         rows = self._profiles.rows_of(profile_id)
         vector = self._messages.read(message)
-        self._use(self._messages.given)
+        self._use(self._messages.given, vector)
         context = None
         parts = []
         for row in rows:
@@ -449,6 +509,7 @@ class Filter:
                     self._strings,
                     self._texts,
                     self._categories,
+                    self._documents,
                 )
             )
             owner = int(self._conjunctions.owner[row])
@@ -508,7 +569,7 @@ class Filter:
     def _uses_of_nodes(self, graph: int, nodes: set[int]) -> tuple[int, int]:
         """How many profiles and how many contexts name some nodes of a graph."""
         keys = self._categories.keys_with(graph, nodes)
-        rows, held = self._tables.constants(graph)
+        rows, held, _ = self._tables.constants(graph)
         profiles = set(self._conjunctions.profile[rows[np.isin(held, keys)]].tolist())
         contexts = np.zeros(self._contexts.ids.n_rows, np.bool_)
         for values in self._nodes_of_contexts(graph):
@@ -530,6 +591,7 @@ class Filter:
 
         Called where no key of a set is on its way into contexts or conditions.
         """
+        self._documents.sweep()
         for graph, sets in enumerate(self._categories.sets):
             if sets.crowded:
                 constants = self._tables.constants(graph)[1]

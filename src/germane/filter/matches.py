@@ -49,6 +49,7 @@ class Matches:
         self._first = first  # number of the first message
         self.errors = dict(errors) if errors else {}
         """Messages of the batch that were refused, by their number."""
+        self._priced: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
         ids.watch(self)
 
     def __len__(self) -> int:
@@ -106,13 +107,42 @@ class Matches:
         while begin < len(counts):
             held = np.cumsum(counts[begin:]) * 4
             end = begin + max(int(np.searchsorted(held, max_bytes, side="right")), 1)
-            yield Matches(
+            part = Matches(
                 _cut(self, begin, end),
                 self._ids,
                 self._first + begin,
                 {i: e for i, e in self.errors.items() if begin <= i - self._first < end},
             )
+            if self._priced is not None:
+                keys, costs = self._priced
+                mine = slice(*np.searchsorted(keys, np.array([begin, end]) << 32).tolist())
+                part._priced = keys[mine] - (begin << 32), costs[mine]
+            yield part
             begin = end
+
+    def priced(
+        self,
+        messages: NDArray[np.int64],
+        profiles: NDArray[np.int64],
+        costs: NDArray[np.float64],
+    ) -> None:
+        """Deliveries, as (message, profile row), cost something."""
+        there = np.flatnonzero(costs)
+        keys = (messages[there] << 32) | profiles[there]
+        order = np.argsort(keys)
+        self._priced = keys[order], costs[there][order]
+
+    def costs(self) -> NDArray[np.float64]:
+        """The cost of each delivery, by message, profiles in id order."""
+        if self._priced is None or not len(self._priced[0]):
+            return np.zeros(len(self))
+        keys, costs = self._priced
+        rows = [self._ids.rows_in_order(self.rows(i)) for i in range(self.n_messages)]
+        numbers = np.repeat(np.arange(self.n_messages), self.counts)
+        wanted = (numbers << 32) | np.concatenate(rows)
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found: NDArray[np.float64] = np.where(keys[places] == wanted, costs[places], 0.0)
+        return found
 
     def freeze(self, ids: Any) -> None:
         """Use these ids from now on: a row is about to be used by another profile."""
@@ -145,7 +175,7 @@ class Matches:
             {
                 "message": pa.array(np.repeat(numbers, self.counts)),
                 "profile": profile_column([self]),
-                "cost": pa.array(np.zeros(len(self))),
+                "cost": pa.array(self.costs()),
             }
         )
 

@@ -16,7 +16,7 @@ from germane.context import Strings
 from germane.context.values import MAX_TEXT, is_null, key, location, type_of_value
 from germane.filter.columns import Columns
 from germane.model import Draft, GermaneError, InvalidValue, Schema
-from germane.model.types import CATEGORY
+from germane.model.types import CATEGORY, XML
 
 OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
 KINDS = {"number": NUMBER, "string": STRING, "location": LOCATION}
@@ -28,10 +28,17 @@ FLOAT64 = np.dtype(np.float64)
 class Messages:
     """Reads messages; numbers the attributes that profiles read."""
 
-    def __init__(self, schema: Schema, strings: Strings, categories: Categories) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        strings: Strings,
+        categories: Categories,
+        add_document: Callable[[str, Any, Given], float],
+    ) -> None:
         self.schema = schema
         self.strings = strings
         self.categories = categories
+        self.add_document = add_document
         self.given = categories.nobody  # the sets of the messages that are being read
         self.slots: dict[str, tuple[int, ...]] = {}
         self.n_slots = 0
@@ -47,6 +54,10 @@ class Messages:
             self.n_slots += len(new)
             self._readers.pop(name, None)
         return known
+
+    def documents(self) -> list[int]:
+        """The slots of documents."""
+        return [slots[0] for name, slots in self.slots.items() if self.schema.type_of(name) == XML]
 
     def read(self, message: Any) -> NDArray[np.float64]:
         """The vector of a message; ``given`` has its sets."""
@@ -104,7 +115,7 @@ class Messages:
 
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        columns = Columns(table, self.schema, self.strings, self.categories)
+        columns = Columns(table, self.schema, self.strings, self.categories, self.add_document)
         for name in columns.names:
             self.schema.require(name)
         everyone = np.arange(table.num_rows)
@@ -179,8 +190,10 @@ class Messages:
             number = self.categories.key(name, type_, value, self.given)
             if slots:
                 vector[slots[0]] = number
-        elif type_ == "xml":
-            raise InvalidValue(f"attribute {name!r} is of type {type_}, which is not supported yet")
+        elif type_ == XML:
+            number = self.add_document(name, value, self.given)
+            if slots:
+                vector[slots[0]] = number
         else:
             number = key(name, type_, value, self.strings, False)
             if slots:

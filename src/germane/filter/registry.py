@@ -12,10 +12,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.approx.transformations import NONE
 from germane.category.sets import Categories
 from germane.context import Contexts, Ids, Strings, as_id
 from germane.context.ids import Rows
 from germane.filter.compile import Names, compile_row
+from germane.filter.documents import DocumentPatterns
 from germane.filter.messages import Messages
 from germane.filter.tables import Tables
 from germane.filter.templates import (
@@ -98,6 +100,7 @@ class Registry:
         conjunctions: Conjunctions,
         texts: Texts,
         categories: Categories,
+        documents: DocumentPatterns,
         tables: Tables,
         follow_strings: Callable[[], None],
     ) -> None:
@@ -116,6 +119,7 @@ class Registry:
         self._epoch = strings.epoch  # of the labels in them
         self._versions: list[int] | None = None  # of the graphs in them
         self.categories = categories
+        self.documents = documents
         type_of = schema.type_of
         self._names = Names(
             message=lambda name: messages.slots_of(name, type_of(name)),
@@ -124,6 +128,7 @@ class Registry:
             label=strings.add,
             category=categories.constant,
             graph=categories.graph_of,
+            pattern=documents.key,
             texts=texts,
         )
 
@@ -175,6 +180,7 @@ class Registry:
                 for name, i, owner in zip(names, accepted, owners, strict=True)
             ]
         if accepted:
+            self.tables.follow_graphs()  # patterns may have come
             profile_rows = self.ids.add_many(names)
             self.head = longer(self.head, self.ids.n_rows, -1)
             self.head[profile_rows] = -1
@@ -182,6 +188,9 @@ class Registry:
             if len(rows):
                 kernels.link(rows, self.contexts.head, *self.conjunctions.view[:2])
                 self.tables.add(rows)
+                if self.categories.patterns.used:
+                    flat = self.categories.flat
+                    self.documents.hold(self.tables.constants(flat, rows)[1])
 
     def _admit(self, profile_id: Any, context: Any, seen: set[Any]) -> tuple[Any, Any]:
         """The ids of a new profile and of its context, checked."""
@@ -205,6 +214,8 @@ class Registry:
             self._compiled.clear()
             self._epoch = self.strings.epoch
             self._versions = versions
+        if self.documents.own != NONE:  # what was compiled before is for everybody
+            return self._compile_anew(profile_id, text, context)[0]
         same = self._compiled.get(text) if isinstance(text, str) else None
         if same is not None:
             self._require_context(profile_id, context, same[1])
@@ -278,7 +289,7 @@ class Registry:
         """As ``_fill``, where some literals are nodes of graphs."""
         values: list[Any] = []
         for literal, kind in zip(literals, template.kinds, strict=True):
-            text = literal[1:-1].replace("''", "'") if kind else literal
+            text = literal[1:-1].replace("''", "'") if literal[0] == "'" else literal
             values.append(
                 text if kind == NODE else self.strings.add(text) if kind else float(literal)
             )
@@ -288,7 +299,7 @@ class Registry:
             for source in sources:
                 if isinstance(source, Nodes):
                     names = [values[literal] for literal in source.places]
-                    constants.append(self.categories.constant(source.type, names))
+                    constants.append(self._names.constant(source.type, names))
                 elif source.literal >= 0:
                     constants.append(source.sign * values[source.literal])
                 else:
@@ -342,6 +353,8 @@ class Registry:
         profile_id = as_id(profile_id, "a profile's id")
         rows = np.array(self.rows_of(profile_id), np.int32)
         if len(rows):
+            if self.categories.patterns.used:
+                self.documents.release(self.tables.constants(self.categories.flat, rows)[1])
             kernels.unlink(rows, self.contexts.head, *self.conjunctions.view[:2])
             self.tables.remove(rows)
             self.conjunctions.remove(rows)

@@ -237,18 +237,26 @@ class Tables:
         self.state[rows] = FREE
         self.table[rows] = -1
 
-    def constants(self, graph: int) -> tuple[Rows, NDArray[np.float64]]:
-        """The rows whose conditions name nodes of a graph, and their keys, one by one."""
-        live = self.conjunctions.live()
-        rows, keys = [live[:0]], [np.empty(0)]
-        for number, shape in enumerate(self.conjunctions.shapes):
+    def constants(
+        self, graph: int, rows: Rows | None = None
+    ) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64]]:
+        """Rows whose conditions name nodes of a graph, and their keys, one by one.
+
+        Of some rows, or all; with the place of each among them.
+        """
+        rows = self.conjunctions.live() if rows is None else rows
+        shapes = self.conjunctions.shape[rows]
+        found, keys = [np.empty(0, np.int64)], [np.empty(0)]
+        for number in np.unique(shapes).tolist():
+            shape = self.conjunctions.shapes[number]
             places = constants_of(shape.program, graph) | constants_of(shape.wakes, graph)
-            mine = live[self.conjunctions.shape[live] == number] if places else live[:0]
-            at, step = (self.conjunctions.rows[name][mine] for name in ("at", "step"))
+            mine = np.flatnonzero(shapes == number) if places else np.empty(0, np.int64)
+            at, step = (self.conjunctions.rows[name][rows[mine]] for name in ("at", "step"))
             for c in places:
-                rows.append(mine)
+                found.append(mine)
                 keys.append(self.conjunctions.pool[at + (c >> 1) * step + (c & 1)])
-        return np.concatenate(rows), np.concatenate(keys)
+        where = np.concatenate(found)
+        return rows[where], np.concatenate(keys), where
 
     # contexts change -------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from germane.language.tree import (
     In,
     IsNull,
     Like,
+    Matches,
     Message,
     Negate,
     Node,
@@ -254,6 +255,11 @@ def _within(checker: Checker, node: Within) -> str:
     return "boolean"
 
 
+def _matches(checker: Checker, node: Matches) -> str:
+    checker.require(node.operand, "xml", "the left side of MATCHES")
+    return "boolean"
+
+
 def _truth(checker: Checker, node: Truth) -> str:
     return "boolean"
 
@@ -267,6 +273,7 @@ RULES: dict[type, Callable[[Checker, Any], str]] = {
     Like: _like,
     IsNull: _is_null,
     Within: _within,
+    Matches: _matches,
     Truth: _truth,
     Compare: Checker.compare,
     And: Checker.condition,

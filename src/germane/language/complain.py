@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from germane.language import lexer
-from germane.language.tree import Context, Message, Node
 from germane.model.errors import ConditionError
 
-__all__ = ["FUNCTIONS", "chained", "no_function", "remote", "too_deep", "too_long", "unexpected"]
+__all__ = ["FUNCTIONS", "chained", "no_function", "too_deep", "too_long", "unexpected"]
 
 FUNCTIONS = ("ABS", "DISTANCE")
 OPERATORS = ("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "WITHIN", "CONTAINS", "MATCHES")
@@ -45,7 +44,7 @@ def unexpected(text: str, at: int, kind: int, expected: str) -> ConditionError:
         return ConditionError(message, text, at, expected)
     suggestion = None
     operand_wanted = expected.startswith(("a value", "a condition"))
-    if kind in (lexer.REMOTE, lexer.RESERVED_WORD) and operand_wanted:
+    if kind in (lexer.MATCH, lexer.RESERVED_WORD) and operand_wanted:
         message = f"{found.upper()} is a reserved word; as a name, it stands in double quotes"
         return ConditionError(message, text, at, expected, f'"{found}"')
     if kind == lexer.LEAF and not operand_wanted:
@@ -73,18 +72,6 @@ def chained(text: str, at: int) -> ConditionError:
         at,
         "AND, OR or the end",
     )
-
-
-def remote(text: str, at: int, word: str, operand: Node) -> ConditionError:
-    """A predicate that needs what this filter does not have."""
-    word = word.upper()
-    name = repr(operand.name) if isinstance(operand, Message | Context) else "this operand"
-    if word == "MATCHES":
-        return ConditionError(
-            f"{name} has no XML patterns here, so MATCHES cannot test it", text, at
-        )
-    message = f"{name} has no content graph, which {word} needs"
-    return ConditionError(message, text, at)
 
 
 def no_function(text: str, at: int, word: str) -> ConditionError:

@@ -22,7 +22,7 @@ from germane.model.errors import ConditionError
 __all__ = ["KEYWORDS", "Tokens", "tokenize"]
 
 END, LEAF, COMPARE, PLUS, STAR, OPEN, CLOSE, COMMA = range(8)
-AND, OR, NOT, BETWEEN, IN, LIKE, IS, NULL, TRUTH, REMOTE, RESERVED_WORD, COVER = range(8, 20)
+AND, OR, NOT, BETWEEN, IN, LIKE, IS, NULL, TRUTH, MATCH, RESERVED_WORD, COVER = range(8, 20)
 N_KINDS = 20
 
 KEYWORDS = {
@@ -38,7 +38,7 @@ KEYWORDS = {
     "FALSE": TRUTH,
     "WITHIN": COVER,
     "CONTAINS": COVER,
-    "MATCHES": REMOTE,
+    "MATCHES": MATCH,
     "COST": RESERVED_WORD,
     "BOX": RESERVED_WORD,
     "CONTEXT": RESERVED_WORD,

@@ -32,6 +32,7 @@ from germane.language.tree import (
     In,
     IsNull,
     Like,
+    Matches,
     Message,
     Negate,
     Node,
@@ -84,7 +85,7 @@ def _normal(node: Node, negate: bool) -> Node:
         return _in(node, negate)
     if isinstance(node, IsNull):
         return _is_null(node, negate)
-    if isinstance(node, Like | Within):
+    if isinstance(node, Like | Within | Matches):
         return node._replace(negated=not node.negated) if negate else node
     if isinstance(node, Truth | Const):
         return Truth(node.value is not None and bool(node.value) is not negate, node.at)

@@ -49,7 +49,7 @@ POWER = [0] * lexer.N_KINDS
 POWER[OR], POWER[AND] = ON_OR, ON_AND
 POWER[lexer.PLUS], POWER[lexer.STAR] = ON_PLUS, ON_STAR
 POWER[LEAF] = POWER[OPEN] = ON_TOUCH
-for _kind in (COMPARE, NOT, lexer.REMOTE, *PREDICATES):
+for _kind in (COMPARE, NOT, *PREDICATES):
     POWER[_kind] = ON_COMPARE
 
 NAMES: dict[str, type[Message] | type[Context]] = {"message": Message, "address": Context}
@@ -146,7 +146,7 @@ class Parser:
                         left = as_value(left)
                     left = _new(Compare, (op, left, right, self.ats[index]))
                 else:
-                    negated = self.negated(kind, left)
+                    negated = self.negated(kind)
                     build = PREDICATES[kinds[self.index - 1]]
                     left = build(self, as_value(left), negated, self.ats[index], depth + 2)
                 if POWER[kinds[self.index]] == ON_COMPARE:
@@ -188,17 +188,14 @@ class Parser:
             node = wrap(node, self.ats[index])
         return node
 
-    def negated(self, kind: int, left: Node) -> bool:
+    def negated(self, kind: int) -> bool:
         """Step over `[NOT] predicate`; whether there was a NOT."""
         negated = kind == NOT
         if negated:
             self.index += 1
             kind = self.kinds[self.index]
-        if kind == lexer.REMOTE:
-            word = self.values[self.index]
-            raise complain.remote(self.text, self.ats[self.index], word, left)
         if kind not in PREDICATES or (negated and kind == lexer.IS):
-            raise self.unexpected("BETWEEN, IN, LIKE, WITHIN or CONTAINS after NOT")
+            raise self.unexpected("BETWEEN, IN, LIKE, WITHIN, CONTAINS or MATCHES after NOT")
         self.index += 1
         return negated
 

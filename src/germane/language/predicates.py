@@ -9,10 +9,12 @@ refused, else nested BETWEENs would double the work of every walk at each level.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from germane.language import lexer
+from germane.language.patterns import parse_pattern
 from germane.language.tree import (
     CONDITIONS,
     And,
@@ -22,6 +24,7 @@ from germane.language.tree import (
     In,
     IsNull,
     Like,
+    Matches,
     Message,
     Node,
     Or,
@@ -147,6 +150,34 @@ def cover(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> 
     return Within(left, right, word, negated, at)
 
 
+def matches(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
+    """x MATCHES 'pattern' COST < number."""
+    if not isinstance(operand, Message):
+        message = "MATCHES takes an attribute of the message on its left"
+        raise ConditionError(message, parser.text, operand.at, "an attribute of the message")
+    pattern_at = parser.ats[parser.index]
+    pattern = string(parser, "a pattern in single quotes after MATCHES")
+    parse_pattern(pattern)  # says what is wrong with it
+    if str(parser.values[parser.index]).upper() != "COST":
+        raise parser.unexpected("COST < and a number after the pattern")
+    parser.index += 1
+    if parser.values[parser.index] != "<":
+        raise parser.unexpected("'<' after COST")
+    parser.index += 1
+    threshold_at = parser.ats[parser.index]
+    threshold = parser.values[parser.index]
+    if type(threshold) is not Const or threshold.type != "number":
+        raise parser.unexpected("a number after COST <")
+    parser.index += 1
+    limit = float(threshold.value)
+    if limit == 0 or limit == math.inf:
+        message = "the threshold of COST is finite"
+        if not limit:
+            message = "costs are not negative, so COST < 0 is never TRUE"
+        raise ConditionError(message, parser.text, threshold_at, "a number above 0")
+    return Matches(operand, pattern, limit, negated, at, pattern_at, threshold_at)
+
+
 def string(parser: Parser, expected: str) -> str:
     """The value of the string literal that must stand here."""
     node = parser.values[parser.index]
@@ -172,4 +203,5 @@ PREDICATES: dict[int, Callable[[Parser, Node, bool, int, int], Node]] = {
     lexer.LIKE: like,
     lexer.IS: is_null,
     lexer.COVER: cover,
+    lexer.MATCH: matches,
 }

@@ -24,6 +24,7 @@ __all__ = [
     "In",
     "IsNull",
     "Like",
+    "Matches",
     "Message",
     "Negate",
     "Node",
@@ -137,6 +138,18 @@ class Within(NamedTuple):
     at: int
 
 
+class Matches(NamedTuple):
+    """`operand [NOT] MATCHES 'pattern' COST < threshold`."""
+
+    operand: Message
+    pattern: str
+    threshold: float
+    negated: bool
+    at: int
+    pattern_at: int
+    threshold_at: int
+
+
 class Truth(NamedTuple):
     """TRUE or FALSE as a condition; None is UNKNOWN, which no text can spell."""
 
@@ -178,13 +191,14 @@ Node: TypeAlias = (
     | Like
     | IsNull
     | Within
+    | Matches
     | Truth
     | And
     | Or
     | Not
 )
 
-CONDITIONS = frozenset((Compare, In, Like, IsNull, Within, Truth, And, Or, Not))
+CONDITIONS = frozenset((Compare, In, Like, IsNull, Within, Matches, Truth, And, Or, Not))
 """Node classes that are conditions whatever their operands are."""
 
 

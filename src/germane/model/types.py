@@ -9,12 +9,15 @@ from collections.abc import Iterable
 
 from germane.model.errors import InvalidValue, TypeMismatch
 
-__all__ = ["CATEGORY", "ORDERED", "TYPES", "check_name", "check_type", "listing", "mismatch"]
+__all__ = ["CATEGORY", "ORDERED", "TYPES", "XML", "check_name", "check_type", "listing", "mismatch"]
 
 TYPES = ("number", "string", "boolean", "timestamp", "category", "location", "xml")
 
 CATEGORY = "category"
 """Within a filter, the type of an attribute also names its graph: "category:topic"."""
+
+XML = "xml"
+"""Documents; the attribute `document` is of this type, unless something says otherwise."""
 
 ORDERED = frozenset(("number", "string", "boolean", "timestamp"))
 """Types that may be compared with `=`, `<` and the like."""

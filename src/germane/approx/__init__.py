@@ -1,0 +1,1 @@
+"""Approximate XML: transformations with costs, documents, and patterns that find them."""

@@ -1,0 +1,556 @@
+"""All patterns of a filter, and the documents that they match.
+
+In: patterns of the language with their prices and thresholds; documents. Out: which patterns each
+document matches, and the cost. A pattern is defined once, however many conditions have it, and is
+looked for while somebody holds it. Kernels: ``kernels.patterns``.
+
+Invariants: a value term lists exactly the patterns that are held and have it, once for each such
+vertex; what a definition holds stays until ``sweep``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.approx import embedding
+from germane.approx.documents import Arrays
+from germane.approx.embedding import Vertex
+from germane.approx.transformations import Prices
+from germane.index.conjunctions import longer
+from germane.kernels import patterns as kernels
+from germane.kernels.patterns import ALL, EITHER, NONE
+from germane.language.patterns import Either, PatternNode, Structure, Value
+
+__all__ = ["Found", "Patterns"]
+
+FEW = 10_000
+"""So many definitions that nobody holds are no reason to sweep."""
+Words = tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """Of the i-th document, the patterns and costs from ``ends[i - 1]`` to ``ends[i]``."""
+
+    ends: NDArray[np.int64]
+    patterns: NDArray[np.int32]
+    costs: NDArray[np.float64]
+    n_candidates: int
+
+
+class _Pool:
+    """An array that grows at its end."""
+
+    def __init__(self, dtype: Any, fill: Any = 0) -> None:
+        self.array: NDArray[Any] = np.full(16, fill, dtype) if fill else np.zeros(16, dtype)
+        self.used = 0
+        self._fill = fill
+
+    def reserve(self, n: int) -> NDArray[Any]:
+        """Room for n more."""
+        if self.used + n > len(self.array):
+            self.array = longer(self.array, max(self.used + n, 2 * len(self.array)), self._fill)
+        return self.array
+
+    def add(self, *items: Any) -> int:
+        """Append items; the place of the first."""
+        first = self.used
+        array = self.reserve(len(items))
+        for item in items:
+            array[self.used] = item
+            self.used += 1
+        return first
+
+
+class Patterns:
+    """The patterns that conditions hold."""
+
+    def __init__(self) -> None:
+        self.version = 0  # grows with what is looked for
+        self.sweeps = 0
+        self.n_candidates = 0
+        self.n_documents = 0
+        self.n_matches = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.labels: dict[str, int] = {}
+        self.words: dict[str, int] = {}
+        self._phrases: dict[Words, int] = {}
+        self._terms: dict[tuple[Any, ...], int] = {}
+        self._skeletons: dict[tuple[int, ...], int] = {}
+        self._insertions: dict[Any, int] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._free: list[int] = []
+        self._pattern = _Pool(kernels.PATTERN)
+        self._holders = _Pool(np.int32)
+        self._vertex = _Pool(kernels.VERTEX)
+        self._term = _Pool(kernels.TERM)
+        self._alternative = _Pool(kernels.ALTERNATIVE)
+        self._phrase = _Pool(kernels.PHRASE)
+        self._phrase_word = _Pool(np.int32)
+        self._first_phrase = _Pool(np.int32, NONE)
+        self._n_phrases = _Pool(np.int32)  # by first word
+        self._skeleton_at = _Pool(np.int64)
+        self._skeleton_at.add(0)
+        self._skeleton = _Pool(np.int32)
+        self._insert_at = _Pool(np.int64)
+        self._insert_at.add(0)
+        self._insert = _Pool(np.int32)
+        self._insert_cost = _Pool(np.float64)
+        self._usual = _Pool(np.float64)
+        self._list_at = _Pool(np.int64)
+        self._list_count = _Pool(np.int32)
+        self._list_room = _Pool(np.int32)
+        self._list = _Pool(np.int32)
+        self._weight = _Pool(np.float32)
+        self._always = _Pool(np.int32)
+        self._scratch = _Scratch()
+        self.n_held = 0
+        self._most_vertices = 1
+
+    def __len__(self) -> int:
+        return self.n_held
+
+    @property
+    def capacity(self) -> int:
+        """All numbers are below."""
+        return self._pattern.used
+
+    # definitions -----------------------------------------------------------------------------
+
+    def define(self, pattern: Structure, threshold: float, prices: Prices) -> int:
+        """The number of a pattern, new or known."""
+        vertices: list[tuple[int, int]] = []
+        self._flatten(pattern, prices, vertices)
+        array = np.array(vertices, kernels.VERTEX)
+        insertions = self._insertion_table(prices)
+        key = array.tobytes() + np.array([threshold, insertions]).tobytes()
+        number = self._numbers.get(key)
+        if number is not None:
+            return number
+        at = self._vertex.used
+        self._vertex.reserve(len(array))[at : at + len(array)] = array
+        self._vertex.used += len(array)
+        self._most_vertices = max(self._most_vertices, len(array))
+        root = vertices[-1][0]
+        skeleton = (root, *sorted(self._structures(pattern.parts, prices)))
+        item = (
+            at, len(array), self._skeleton_of(skeleton), insertions, threshold,
+            self._without_values(pattern.parts, prices, threshold),
+        )  # fmt: skip
+        if self._free:
+            number = self._free.pop()
+            self._pattern.array[number] = item
+        else:
+            number = self._pattern.add(item)
+            self._holders.add(0)
+        self._numbers[key] = number
+        return number
+
+    def matches_without_values(self, number: int) -> bool:
+        """Whether a pattern matches every document with its structures, whatever the words."""
+        pattern = self._pattern.array[number]
+        return bool(pattern["base"] < pattern["threshold"])
+
+    def vertex(self, number: int) -> Vertex:
+        """A pattern as a tree again, with its prices."""
+        pattern = self._pattern.array[number]
+        at, n = int(pattern["at"]), int(pattern["n"])
+        labels, phrases = list(self.labels), list(self._phrases)
+        made: list[Vertex] = []
+        below: list[list[Vertex]] = [[] for _ in range(n)]
+        for place, (term, parent) in enumerate(self._vertex.array[at : at + n].tolist()):
+            under = tuple(below[place])
+            if term < 0:
+                kind = embedding.EITHER if term == EITHER else embedding.ALL
+                made.append(Vertex(kind, "", {}, {}, math.inf, under))
+            else:
+                first, n_whats, skip = self._term.array[term].tolist()
+                listed = self._alternative.array[first : first + n_whats].tolist()
+                if listed[0][1] == NONE:
+                    named = {labels[what]: cost for what, _, _, cost in listed}
+                    name = next(iter(named))
+                    made.append(Vertex(embedding.STRUCTURE, name, named, {}, skip, under))
+                else:
+                    said = {phrases[what]: cost for what, _, _, cost in listed}
+                    name = " ".join(next(iter(said)))
+                    made.append(Vertex(embedding.VALUE, name, {}, said, skip, under))
+            if parent >= 0:
+                below[parent].append(made[-1])
+        return made[-1]
+
+    def insertions(self, number: int) -> tuple[dict[str, float], float]:
+        """What it costs to pass over some elements, and others."""
+        table = int(self._pattern.array[number]["insertions"])
+        usual, listed = list(self._insertions)[table]
+        return dict(listed), usual
+
+    def threshold(self, number: int) -> float:
+        """The costs of a pattern's matches are below."""
+        return float(self._pattern.array[number]["threshold"])
+
+    def _flatten(self, node: PatternNode, prices: Prices, out: list[tuple[int, int]]) -> list[int]:
+        """Vertices in post-order; the places of those that are yet to get a parent."""
+        below: list[int] = []
+        if type(node) is Value:
+            term = self._value_term(node.words, prices)
+        elif type(node) is Structure:
+            for part in node.parts:
+                below += self._flatten(part, prices, out)
+            term = self._structure_term(node.label, prices)
+        else:
+            assert type(node) is Either
+            for parts in node.alternatives:
+                places: list[int] = []
+                for part in parts:
+                    places += self._flatten(part, prices, out)
+                below += places if len(parts) == 1 else self._append(ALL, places, out)
+            term = EITHER
+        return self._append(term, below, out)
+
+    @staticmethod
+    def _append(term: int, below: list[int], out: list[tuple[int, int]]) -> list[int]:
+        number = len(out)
+        for place in below:
+            out[place] = (out[place][0], number)
+        out.append((term, NONE))
+        return [number]
+
+    def _structures(self, parts: Iterable[PatternNode], prices: Prices) -> list[int]:
+        """The structure terms that no alternative can avoid."""
+        found = []
+        for part in parts:
+            if type(part) is Structure:
+                found.append(self._structure_term(part.label, prices))
+                found += self._structures(part.parts, prices)
+        return found
+
+    def _without_values(
+        self, parts: Iterable[PatternNode], prices: Prices, threshold: float
+    ) -> float:
+        """The least cost of parts of which no value is there; each capped at the threshold."""
+        total = 0.0
+        for part in parts:
+            if type(part) is Value:
+                total += min(prices.skip_value(part.words), threshold)
+            elif type(part) is Structure:
+                total += self._without_values(part.parts, prices, threshold)
+            else:
+                assert type(part) is Either
+                total += min(
+                    self._without_values(parts, prices, threshold) for parts in part.alternatives
+                )
+        return total
+
+    # terms -----------------------------------------------------------------------------------
+
+    def _structure_term(self, label: str, prices: Prices) -> int:
+        listed = prices.labels(label)
+        skip = prices.skip(label)
+        others = sorted((name, cost) for name, cost in listed.items() if name != label)
+        key = (label, skip, *others)
+        term = self._terms.get(key)
+        if term is None:
+            whats = [(self._label(name), cost) for name, cost in ((label, 0.0), *others)]
+            term = self._terms[key] = self._add_term(whats, skip, values=False)
+        return term
+
+    def _value_term(self, words: Words, prices: Prices) -> int:
+        listed = prices.phrases(words)
+        skip = prices.skip_value(words)
+        others = sorted((name, cost) for name, cost in listed.items() if name != words)
+        key = (words, skip, *others)
+        term = self._terms.get(key)
+        if term is None:
+            whats = [(self._phrase_of(name), cost) for name, cost in ((words, 0.0), *others)]
+            term = self._terms[key] = self._add_term(whats, skip, values=True)
+        return term
+
+    def _add_term(self, whats: list[tuple[int, float]], skip: float, values: bool) -> int:
+        """A term; what it is without a transformation comes first among its alternatives."""
+        at = self._alternative.used
+        term = self._term.add((at, len(whats), skip))
+        for what, cost in whats:
+            following = NONE
+            if values:
+                following = int(self._phrase.array[what]["alternative"])
+                self._phrase.array[what]["alternative"] = self._alternative.used
+            self._alternative.add((what, term if values else NONE, following, cost))
+        self._list_at.add(0)
+        self._list_count.add(0)
+        self._list_room.add(0)
+        return term
+
+    def _label(self, name: str) -> int:
+        return self.labels.setdefault(name, len(self.labels))
+
+    def _word(self, word: str) -> int:
+        number = self.words.get(word)
+        if number is None:
+            number = self.words[word] = len(self.words)
+            self._first_phrase.add(NONE)
+            self._n_phrases.add(0)
+        return number
+
+    def _phrase_of(self, words: Words) -> int:
+        number = self._phrases.get(words)
+        if number is None:
+            numbers = [self._word(word) for word in words]
+            at = self._phrase_word.add(*numbers)
+            first = numbers[0]
+            following = int(self._first_phrase.array[first])
+            number = self._phrase.add((at, len(words), following, NONE))
+            self._first_phrase.array[first] = number
+            self._n_phrases.array[first] += 1
+            self._phrases[words] = number
+        return number
+
+    def _skeleton_of(self, terms: tuple[int, ...]) -> int:
+        number = self._skeletons.get(terms)
+        if number is None:
+            number = self._skeletons[terms] = len(self._skeletons)
+            self._skeleton.add(*terms)
+            self._skeleton_at.add(self._skeleton.used)
+        return number
+
+    def _insertion_table(self, prices: Prices) -> int:
+        number = self._insertions.get(prices.insertions)
+        if number is None:
+            number = self._insertions[prices.insertions] = len(self._insertions)
+            usual, listed = prices.insertions
+            self._usual.add(usual)
+            for name, cost in listed:
+                self._insert.add(self._label(name))
+                self._insert_cost.add(cost)
+            self._insert_at.add(self._insert.used)
+        return number
+
+    # holding ---------------------------------------------------------------------------------
+
+    def hold(self, numbers: Iterable[int]) -> None:
+        """Somebody holds these from now on."""
+        holders = self._holders.array
+        for number in numbers:
+            holders[number] += 1
+            if holders[number] == 1:
+                self._list_pattern(number)
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Somebody holds these no more."""
+        holders = self._holders.array
+        for number in numbers:
+            holders[number] -= 1
+            if not holders[number]:
+                self._unlist_pattern(number)
+
+    def _values_of(self, number: int) -> list[tuple[int, float]]:
+        """Terms and weights of a pattern's values."""
+        pattern = self._pattern.array[number]
+        at, threshold = int(pattern["at"]), float(pattern["threshold"])
+        found = []
+        for term in self._vertex.array["term"][at : at + int(pattern["n"])].tolist():
+            if term >= 0 and self._alternative.array[self._term.array[term]["at"]]["term"] != NONE:
+                exact = min(float(self._term.array[term]["skip"]), threshold)
+                weight = np.float32(exact)
+                if float(weight) < exact:  # a bound may be too low, never too high
+                    weight = np.nextafter(weight, np.float32(math.inf))
+                found.append((term, float(weight)))
+        return found
+
+    def _list_pattern(self, number: int) -> None:
+        self.version += 1
+        self.n_held += 1
+        if self.matches_without_values(number):
+            self._always.add(number)
+        for term, weight in self._values_of(number):
+            n = int(self._list_count.array[term])
+            at = int(self._list_at.array[term])
+            if n == self._list_room.array[term]:
+                room = max(2, 2 * n)
+                new = self._list.used
+                for pool in (self._list, self._weight):
+                    pool.reserve(room)[new : new + n] = pool.array[at : at + n]
+                    pool.used = new + room
+                self._list_at.array[term] = at = new
+                self._list_room.array[term] = room
+            self._list.array[at + n] = number
+            self._weight.array[at + n] = weight
+            self._list_count.array[term] = n + 1
+
+    def _unlist_pattern(self, number: int) -> None:
+        self.version += 1
+        self.n_held -= 1
+        if self.matches_without_values(number):
+            always = self._always.array[: self._always.used]
+            always[np.flatnonzero(always == number)[0]] = always[-1]
+            self._always.used -= 1
+        for term, weight in self._values_of(number):
+            at, n = int(self._list_at.array[term]), int(self._list_count.array[term])
+            mine = slice(at, at + n)
+            same = (self._list.array[mine] == number) & (self._weight.array[mine] == weight)
+            place = at + int(np.flatnonzero(same)[0])
+            for pool in (self._list, self._weight):
+                pool.array[place] = pool.array[at + n - 1]
+            self._list_count.array[term] = n - 1
+
+    @property
+    def crowded(self) -> bool:
+        """Whether most definitions are held by nobody."""
+        return len(self._numbers) > FEW + 2 * self.n_held
+
+    def sweep(self) -> None:
+        """Forget definitions that nobody holds; numbers that are held stay."""
+        used = self._pattern.used
+        held = self._holders.array[:used] > 0
+        kept: dict[bytes, int] = {}
+        old = self._vertex.array
+        self._vertex = _Pool(kernels.VERTEX)
+        for key, number in self._numbers.items():
+            if held[number]:
+                kept[key] = number
+                pattern = self._pattern.array[number]
+                at, n = int(pattern["at"]), int(pattern["n"])
+                first = self._vertex.used
+                self._vertex.reserve(n)[first : first + n] = old[at : at + n]
+                self._vertex.used += n
+                self._pattern.array[number]["at"] = first
+        self._numbers = kept
+        self._free = np.flatnonzero(~held).tolist()
+        self.sweeps += 1
+
+    # documents -------------------------------------------------------------------------------
+
+    def match(self, documents: Arrays, wanted: NDArray[np.int64]) -> Found:
+        """The patterns that some of the documents match, and the costs."""
+        ends = np.zeros(len(wanted), np.int64)
+        if not self.n_held or not len(wanted):
+            return Found(ends, np.empty(0, np.int32), np.empty(0), 0)
+        label = _translate(documents.labels, self.labels)[documents.label]
+        word = _translate(documents.words, self.words)[documents.word]
+        scratch = self._scratch
+        scratch.fit(self, documents, word)
+        scratch.state[1:] = 0
+        done = 0
+        while True:
+            arguments = (
+                wanted, done, documents.at, label, documents.parent, documents.word_at, word,
+                *self.arrays(), *scratch.arrays(), scratch.out, scratch.costs, ends,
+            )  # fmt: skip
+            done = kernels.match_documents(*arguments)
+            if done == len(wanted):
+                break
+            scratch.out = longer(scratch.out, 2 * len(scratch.out) + self._pattern.used)
+            scratch.costs = longer(scratch.costs, len(scratch.out))
+        n, n_candidates = int(scratch.state[1]), int(scratch.state[2])
+        self.n_candidates += n_candidates
+        self.n_documents += len(wanted)
+        self.n_matches += n
+        return Found(ends, scratch.out[:n].copy(), scratch.costs[:n].copy(), n_candidates)
+
+    def arrays(self) -> tuple[Any, ...]:
+        """In the order of ``kernels.patterns.match_documents``."""
+        return (
+            self._pattern.array, self._vertex.array, self._term.array, self._alternative.array,
+            self._first_phrase.array, self._phrase.array, self._phrase_word.array,
+            self._list_at.array, self._list_count.array, self._list.array, self._weight.array,
+            self._always.array, self._always.used, self._skeleton_at.array, self._skeleton.array,
+            self._insert_at.array, self._insert.array, self._insert_cost.array, self._usual.array,
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arrays, and about those of dictionaries."""
+        pools = [pool for pool in vars(self).values() if isinstance(pool, _Pool)]
+        return sum(pool.array.nbytes for pool in pools) + 200 * len(self._numbers)
+
+    def _check(self) -> None:
+        held = np.flatnonzero(self._holders.array[: self._holders.used] > 0)
+        assert len(held) == self.n_held
+        wanted: dict[int, list[tuple[int, float]]] = {}
+        for number in held.tolist():
+            for term, weight in self._values_of(number):
+                wanted.setdefault(term, []).append((number, weight))
+        for term in range(self._term.used):
+            at, n = int(self._list_at.array[term]), int(self._list_count.array[term])
+            listed = zip(
+                self._list.array[at : at + n].tolist(),
+                self._weight.array[at : at + n].tolist(),
+                strict=True,
+            )
+            assert sorted(listed) == sorted(wanted.get(term, []))
+        always = self._always.array[: self._always.used].tolist()
+        assert sorted(always) == [n for n in held.tolist() if self.matches_without_values(n)]
+
+
+class _Scratch:
+    """What kernels write while they look at a document."""
+
+    def __init__(self) -> None:
+        self.label_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.phrase_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.first_hit: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.touched: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.hits: NDArray[Any] = np.zeros(0, kernels.HIT)
+        self.term_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.least: NDArray[np.float64] = np.zeros(0)
+        self.touched_terms: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.gains: NDArray[Any] = np.zeros(0, kernels.GAIN)
+        self.touched_patterns: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.skeleton_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.skeleton_cost: NDArray[np.float64] = np.zeros(0)
+        self.insertion: NDArray[np.float64] = np.zeros(0)
+        self.below: NDArray[np.float64] = np.zeros((0, 0))
+        self.sums: NDArray[np.float64] = np.zeros(0)
+        self.events: NDArray[np.float64] = np.zeros(0)
+        self.state: NDArray[np.int64] = np.zeros(3, np.int64)
+        self.out: NDArray[np.int32] = np.zeros(1024, np.int32)
+        self.costs: NDArray[np.float64] = np.zeros(1024)
+
+    def fit(self, patterns: Patterns, documents: Arrays, word: NDArray[np.int32]) -> None:
+        """Make room for the largest of some documents."""
+        self.label_epoch = longer(self.label_epoch, len(patterns.labels))
+        n_phrases = patterns._phrase.used
+        self.phrase_epoch = longer(self.phrase_epoch, n_phrases)
+        self.first_hit = longer(self.first_hit, n_phrases)
+        self.touched = longer(self.touched, n_phrases)
+        n_terms = patterns._term.used
+        self.term_epoch = longer(self.term_epoch, n_terms)
+        self.least = longer(self.least, n_terms)
+        self.touched_terms = longer(self.touched_terms, n_terms)
+        n_patterns = patterns._pattern.used
+        self.gains = longer(self.gains, n_patterns)
+        self.touched_patterns = longer(self.touched_patterns, n_patterns)
+        n_skeletons = len(patterns._skeletons)
+        self.skeleton_epoch = longer(self.skeleton_epoch, n_skeletons)
+        self.skeleton_cost = longer(self.skeleton_cost, n_skeletons)
+        n_elements = int(np.diff(documents.at).max())
+        self.insertion = longer(self.insertion, n_elements)
+        self.events = longer(self.events, n_elements)
+        n_vertices = patterns._most_vertices
+        self.sums = longer(self.sums, n_vertices)
+        if self.below.shape[0] < n_vertices or self.below.shape[1] < n_elements:
+            shape = max(self.below.shape[0], n_vertices), max(self.below.shape[1], n_elements)
+            self.below = np.empty(shape)
+        counts = np.where(word >= 0, patterns._n_phrases.array[word], 0)
+        before = np.concatenate([[0], np.cumsum(counts)])
+        bounds = before[documents.word_at[documents.at]]
+        self.hits = longer(self.hits, int(np.diff(bounds).max()))
+
+    def arrays(self) -> tuple[Any, ...]:
+        """In the order of ``kernels.patterns.match_documents``."""
+        return (
+            self.label_epoch, self.phrase_epoch, self.first_hit, self.hits, self.touched,
+            self.term_epoch, self.least, self.touched_terms, self.gains, self.touched_patterns,
+            self.skeleton_epoch, self.skeleton_cost, self.insertion, self.below, self.sums,
+            self.events, self.state,
+        )  # fmt: skip
+
+
+def _translate(names: list[str], known: dict[str, int]) -> NDArray[np.int32]:
+    """The numbers of names; -1 for those that no pattern knows."""
+    return np.array([known.get(name, NONE) for name in names], np.int32)

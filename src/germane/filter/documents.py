@@ -1,0 +1,191 @@
+"""Documents of messages against patterns of conditions, and what matches cost.
+
+In: messages with documents, conditions with `MATCHES … COST < t`. Out: for each document the set of
+patterns that it matches, which kernels then treat as a set of categories; and the costs of
+deliveries: of a conjunction, the sum of its patterns' costs; of a profile, the least of its
+conjunctions that are TRUE.
+"""
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.approx.documents import Documents, parse
+from germane.approx.embedding import Event, embeddings
+from germane.approx.patterns import Patterns
+from germane.approx.transformations import NONE, Prices, Transformations
+from germane.category.sets import Categories, Given
+from germane.context.values import is_null
+from germane.language.patterns import parse_pattern
+from germane.model import InvalidValue
+
+if TYPE_CHECKING:
+    from germane.filter.filter import Filter
+
+MAX_EVENTS = 10
+"""Events of a document that an explanation shows."""
+
+
+class MatchesEverything(UserWarning):
+    """A pattern whose values may all be skipped below its threshold: words decide nothing."""
+
+
+class DocumentPatterns:
+    """The patterns of a filter's conditions."""
+
+    def __init__(self, categories: Categories, general: Transformations) -> None:
+        self.categories = categories
+        self.general = general
+        self.patterns = Patterns()
+        self.own = NONE  # of the subscriber whose condition is being compiled
+        self._prices = {NONE: Prices(NONE, general)}
+
+    def key(self, text: str, threshold: float) -> float:
+        """The key of a condition's pattern."""
+        prices = self._prices.get(self.own)
+        if prices is None:
+            prices = Prices(self.own, self.general)
+        number = self.patterns.define(parse_pattern(text), threshold, prices)
+        if self.patterns.matches_without_values(number):
+            warnings.warn(
+                f"{text!r:.200} with COST < {threshold:g} matches whatever the words are: all "
+                "its values can be skipped for less",
+                MatchesEverything,
+                stacklevel=2,
+            )
+        self.categories.patterns.reserve(self.patterns.capacity)
+        return float(number)
+
+    def add(self, name: str, value: Any, given: Given) -> float:
+        """The key of a message's document."""
+        if is_null(value):
+            return float("nan")
+        if given.documents is None:
+            given.documents = Documents()
+        try:
+            return -1.0 - int(given.documents.add(value))
+        except InvalidValue as error:
+            raise InvalidValue(f"attribute {name!r}: {error}") from None
+
+    def hold(self, keys: NDArray[np.float64]) -> None:
+        """Conditions have these patterns from now on."""
+        self.patterns.hold(keys.astype(np.int64).tolist())
+
+    def release(self, keys: NDArray[np.float64]) -> None:
+        """Conditions have these patterns no more."""
+        self.patterns.release(keys.astype(np.int64).tolist())
+
+    def sweep(self) -> None:
+        """Forget patterns that no condition has, if there are many."""
+        if self.patterns.crowded:
+            self.patterns.sweep()
+            self.categories.times_kept += 1
+
+    def resolve(self, given: Given, keys: NDArray[np.float64]) -> None:
+        """Find the patterns of documents with some keys; the others match nothing for now."""
+        documents: Documents = given.documents
+        wanted = np.unique(-keys[keys < 0]).astype(np.int64) - 1
+        found = self.patterns.match(documents.arrays(), wanted)
+        at = np.zeros(len(documents) + 1, np.int64)
+        at[wanted + 1] = np.diff(found.ends, prepend=0)
+        given.arrays[self.categories.flat] = np.cumsum(at), found.patterns
+        given.costs = found.costs
+
+    def explain(self, number: int, document: Any) -> tuple[float | None, str]:
+        """The least cost of a document under a pattern, and how each event comes by its own."""
+        if is_null(document):
+            return None, ""
+        events = self.events(number, document)
+        if not events:
+            return None, "its root is nowhere, or something that cannot be skipped is missing"
+        return events[0].cost, "\n".join(map(str, events[:MAX_EVENTS]))
+
+    def events(self, number: int, document: Any) -> list[Event]:
+        """The elements that can be a pattern's root, the cheapest first."""
+        insertions, usual = self.patterns.insertions(number)
+        return embeddings(self.patterns.vertex(number), parse(document), insertions, usual)
+
+    def costs_of(
+        self, given: Given, documents: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """What some documents cost under some patterns; 0 where they do not match."""
+        at, found = given.of(self.categories.flat)
+        whose = np.repeat(np.arange(len(at) - 1), np.diff(at))
+        keys = (whose << 32) | found
+        order = np.argsort(keys)
+        wanted = (documents << 32) | numbers
+        places = np.searchsorted(keys, wanted, sorter=order)
+        there = np.minimum(places, max(len(keys) - 1, 0))
+        if not len(keys):
+            return np.zeros(len(wanted))
+        same = (places < len(keys)) & (keys[order[there]] == wanted)
+        return np.where(same, given.costs[order[there]], 0.0)
+
+
+def delivery_costs(
+    f: "Filter",
+    given: Given,
+    vectors: NDArray[np.float64],
+    messages: NDArray[np.int64],
+    profiles: NDArray[np.int64],
+    raw_of: Any,
+) -> NDArray[np.float64]:
+    """The cost of each delivery, as (message, profile row); 0 for profiles without a pattern."""
+    costs = np.zeros(len(messages))
+    if given.documents is None or not len(messages):
+        return costs
+    deliveries, rows = _rows_of(f, profiles)
+    keys, places = _patterns_of(f, rows)
+    if not len(keys):
+        return costs
+    has = np.zeros(len(messages), np.bool_)
+    has[deliveries[np.unique(places)]] = True
+    several = np.bincount(deliveries, minlength=len(messages)) > 1
+    passed = np.ones(len(rows), np.bool_)
+    doubtful = np.flatnonzero((several & has)[deliveries])
+    if len(doubtful):  # which of a profile's conjunctions are TRUE?
+        pairs = np.stack([messages[deliveries[doubtful]], rows[doubtful]], axis=1).astype(np.int32)
+        true = f._tables.test_pairs(pairs, vectors, raw_of)
+        wanted = (pairs[:, 0].astype(np.int64) << 32) | pairs[:, 1]
+        passed[doubtful] = np.isin(wanted, (true[:, 0].astype(np.int64) << 32) | true[:, 1])
+    sums = np.zeros(len(rows))
+    slots = f._messages.documents()
+    of_row = messages[deliveries]
+    for slot in slots:
+        document = vectors[of_row[places], slot]
+        there = document < 0
+        found = f._documents.costs_of(
+            given, (-document[there]).astype(np.int64) - 1, keys[there].astype(np.int64)
+        )
+        np.add.at(sums, places[there], found)
+    sums[~passed] = np.inf
+    least = np.full(len(messages), np.inf)
+    np.minimum.at(least, deliveries, sums)
+    return np.where(has & np.isfinite(least), least, 0.0)
+
+
+def _rows_of(
+    f: "Filter", profiles: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of deliveries' profiles: (which delivery, row)."""
+    sibling = f._conjunctions.sibling
+    deliveries, found = [], []
+    which = np.arange(len(profiles))
+    rows = f._profiles.head[profiles].astype(np.int64)
+    while len(which):
+        there = rows >= 0
+        which, rows = which[there], rows[there]
+        deliveries.append(which)
+        found.append(rows)
+        rows = sibling[rows].astype(np.int64)
+    return np.concatenate(deliveries), np.concatenate(found)
+
+
+def _patterns_of(
+    f: "Filter", rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The patterns of rows, and the place of their row among them."""
+    _, keys, places = f._tables.constants(f._categories.flat, rows.astype(np.int32))
+    return keys, places
