@@ -34,9 +34,11 @@ EXTRAS = {
     "demo": ["demo"],
     "run": ["cli"],
     "run demo": ["demo"],
-    "run reproduce": ["bench", "cli", "plots"],
+    "run approx": ["cli", "xml"],
+    "run reproduce": ["bench", "cli", "plots", "xml"],
     "run run": ["cli", "java", "spark", "sql"],
-    "test": ["demo", "dev", "skos", "sql"],
+    "run synonyms": ["cli", "xml"],
+    "test": ["demo", "dev", "skos", "sql", "xml"],
 }
 CHECKS = [
     ("ruff check", ["-m", "ruff", "check", "."]),

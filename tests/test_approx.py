@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_approx import cases, cost_by_enumeration, cost_by_recurrence, matches
@@ -36,11 +37,12 @@ def costs_of(patterns, numbers, documents):
     ]
 
 
-@given(st.lists(cases(), min_size=1, max_size=6))
-@settings(max_examples=500, deadline=None)
-def test_patterns_and_documents(listed):
+@pytest.mark.parametrize("form", ["savings", "time", "space"])
+@given(listed=st.lists(cases(), min_size=1, max_size=6))
+@settings(max_examples=400, deadline=None)
+def test_patterns_and_documents(form, listed):
     """All patterns of some cases against all their documents, at once."""
-    patterns = Patterns()
+    patterns = Patterns(form)
     numbers = [
         patterns.define(parse_pattern(pattern), threshold, Prices(tables(own), tables(admin)))
         for pattern, _, threshold, own, admin in listed

@@ -642,3 +642,101 @@ def test_a_tiny_run_of_batching(tmp_path: Path) -> None:
     before = (tmp_path / "index.md").read_text(encoding="utf-8")
     page(tmp_path, parameters=parameters)
     assert (tmp_path / "index.md").read_text(encoding="utf-8") == before
+
+
+# The reproduction of ApproXFilter -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def library():
+    pytest.importorskip("lxml")
+    from benchmarks.library import Library
+
+    return Library(seed=3)
+
+
+def test_a_library_is_as_stated(library) -> None:
+    from benchmarks.library import Library
+
+    documents = library.documents(200)
+    assert np.mean([len(document) for document in documents]) == pytest.approx(1_400, rel=0.05)
+    assert np.mean([d.count("</") for d in documents]) == pytest.approx(22, abs=1.5)
+    profiles = library.profiles(2_000)
+    assert {profile.count('"') // 2 for profile in profiles} == {1, 2, 3, 4}
+    assert {profile.count("[") - 1 for profile in profiles} == {1, 2, 3, 4}
+    assert any("[@lang" in profile for profile in profiles)
+    assert len(set(profiles)) == len(profiles)
+    again = Library(seed=3)
+    assert again.documents(30) == documents[:30]
+    assert again.profiles(100) == profiles[:100]
+
+
+def test_xpath_says_what_a_pattern_says_without_transformations(library) -> None:
+    from benchmarks.approximate import exact
+    from benchmarks.library import XPaths, subscribe
+    from germane import Filter, Transformations
+
+    documents = [*library.documents(40), "<a b='x y'><c>One<d>two  Three</d>four</c></a>"]
+    patterns = [
+        *library.profiles(1_500),
+        *("a", "b", "@b", "c[d]", "d[c]", '@b["x"]', '@b["x y"]', '@b["y x"]', "@b[c]", "a[@b]"),
+        *('a["x"]', 'c["x"]', 'a["two three"]', 'c["one two"]', 'd["one"]', 'c[d["THREE"]]'),
+        *('a[c["one"] and @b["y"]]', 'a[d["none"] or c["four"]]', 'a[(d or e) and (f or "on")]'),
+    ]
+    f = Filter(transformations=Transformations())
+    subscribe(f, patterns, 1)
+    answers = exact(f, documents)
+    assert sum(map(len, answers)) > 40
+    for folded in (False, True):
+        paths = XPaths(patterns, folded)
+        assert [paths.find(paths.parse(document)) for document in documents] == answers
+
+
+def test_approximate_matches_without_a_cost_are_those_of_xpath(library, results: Path) -> None:
+    from benchmarks import approximate
+
+    words = "--profiles 200 --more 400 --documents 20 --sample 10 --rounds 2 --turn 0.002"
+    assert approximate.main(words.split()) == 0
+    seen = recorded(results, "approximate")
+    assert seen["answers_agree"]
+    assert [line["profiles"] for line in seen["sizes"]] == [200, 200, 400, 400]
+    assert len(seen["bars"]) == 5
+    assert all(len(seconds) == 2 for seconds in seen["seconds"].values())
+
+
+def test_every_claim_of_approxfilter_has_a_check(library) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.approximation.claims import CHECKS
+    from benchmarks.approximation.experiments import HERE
+    from benchmarks.approximation.page import load_paper
+    from benchmarks.reproduction import read_toml
+
+    assert set(load_paper()["claims"]) == set(CHECKS)
+    assert set(read_toml(HERE / "differences.toml")["claims"]) <= set(CHECKS)
+
+
+@pytest.mark.slow
+def test_a_tiny_run_of_approxfilter(library, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.approximation import page, run
+    from benchmarks.approximation.experiments import load_parameters
+    from benchmarks.reproduction import read_lines
+
+    parameters = load_parameters()
+    parameters["budget"] |= {"rounds": 2, "cell_seconds": 0.02, "documents": 40, "batch": 20}
+    parameters["matches"]["documents"] = 20
+    parameters["contestants"][0]["up_to"] = 500  # profiles; scaled 50,000
+    run(0.01, tmp_path, 1, None, parameters=parameters)
+    cells, models = read_lines(tmp_path, "cells"), read_lines(tmp_path, "models")
+    assert [model["size"] for model in models] == [20, 25, 50, 100, 150, 200, 250, 500, 1_000]
+    assert len(cells) == len(models) * (1 + 3 * 2)
+    assert [line["size"] for line in cells if "skipped" in line] == [1_000]
+    for line in cells + read_lines(tmp_path, "matches"):
+        assert line.get("answers_agree", "skipped" in line)
+    before = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert "All strategies gave the same answers" in before
+    page(tmp_path, parameters=parameters)
+    assert (tmp_path / "index.md").read_text(encoding="utf-8") == before
+    for name in ("figure8", "figure9"):
+        for ending in ("png", "svg"):
+            assert (tmp_path / f"{name}.{ending}").stat().st_size > 1_000

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.approx import embedding
+from germane.approx.dags import Dag, Tree
 from germane.approx.documents import Arrays
 from germane.approx.embedding import Vertex
 from germane.approx.transformations import Prices
@@ -25,9 +26,11 @@ from germane.index.conjunctions import longer
 from germane.kernels import patterns as kernels
 from germane.kernels.patterns import ALL, EITHER, NONE
 from germane.language.patterns import Either, PatternNode, Structure, Value
+from germane.model import InvalidValue
 
 __all__ = ["Found", "Patterns"]
 
+FORMS = ("savings", "time", "space")
 FEW = 10_000
 """So many definitions that nobody holds are no reason to sweep."""
 Words = tuple[str, ...]
@@ -67,9 +70,16 @@ class _Pool:
 
 
 class Patterns:
-    """The patterns that conditions hold."""
+    """The patterns that conditions hold.
 
-    def __init__(self) -> None:
+    ``form`` is "savings", or one of the paper's match DAGs, "time" or "space".
+    """
+
+    def __init__(self, form: str = "savings") -> None:
+        if form not in FORMS:
+            raise InvalidValue(f"form is one of {', '.join(FORMS)}, not {form!r:.200}")
+        self.form = form
+        self.dag = None if form == "savings" else Dag(self, expands=form == "time")
         self.version = 0  # grows with what is looked for
         self.sweeps = 0
         self.n_candidates = 0
@@ -189,6 +199,21 @@ class Patterns:
         table = int(self._pattern.array[number]["insertions"])
         usual, listed = list(self._insertions)[table]
         return dict(listed), usual
+
+    def tree(self, number: int) -> Tree:
+        """A pattern as (term, children)."""
+        at, n = (int(self._pattern.array[number][name]) for name in ("at", "n"))
+        below: list[list[Tree]] = [[] for _ in range(n)]
+        tree: Tree = (NONE, ())
+        for place, (term, parent) in enumerate(self._vertex.array[at : at + n].tolist()):
+            tree = term, tuple(below[place])
+            if parent >= 0:
+                below[parent].append(tree)
+        return tree
+
+    def skip(self, term: int) -> float:
+        """The cost of doing without a term."""
+        return float(self._term.array[term]["skip"])
 
     def threshold(self, number: int) -> float:
         """The costs of a pattern's matches are below."""
@@ -365,6 +390,8 @@ class Patterns:
     def _list_pattern(self, number: int) -> None:
         self.version += 1
         self.n_held += 1
+        if self.dag is not None:
+            self.dag.add(number)
         if self.matches_without_values(number):
             self._always.add(number)
         for term, weight in self._values_of(number):
@@ -385,6 +412,8 @@ class Patterns:
     def _unlist_pattern(self, number: int) -> None:
         self.version += 1
         self.n_held -= 1
+        if self.dag is not None:
+            self.dag.remove(number)
         if self.matches_without_values(number):
             always = self._always.array[: self._always.used]
             always[np.flatnonzero(always == number)[0]] = always[-1]
@@ -435,6 +464,8 @@ class Patterns:
         scratch = self._scratch
         scratch.fit(self, documents, word)
         scratch.state[1:] = 0
+        if self.dag is not None:
+            return Found(*self.dag.match(documents, wanted, label, word, scratch), 0)
         done = 0
         while True:
             arguments = (

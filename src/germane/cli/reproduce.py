@@ -45,6 +45,12 @@ def graphs(scale: Scale = None, out: Out = Path("out/graphs"), seed: Seed = 1) -
     _reproduce("notification", scale, out, seed)
 
 
+@app.command("approx")
+def approx(scale: Scale = None, out: Out = Path("out/approx"), seed: Seed = 1) -> None:
+    """ApproXFilter: matches with and without transformations, time and space by profiles."""
+    _reproduce("approximation", scale, out, seed)
+
+
 def _reproduce(paper: str, scale: float | None, out: Path, seed: int) -> None:
     """Run the experiments of a paper with a progress bar."""
     experiment = _experiment(f"benchmarks.{paper}")
