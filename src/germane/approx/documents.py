@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from germane.kernels.documents import cut_at_marks
 from germane.model import InvalidValue
 
-__all__ = ["Arrays", "Documents", "Flat", "parse"]
+__all__ = ["MAX_BYTES", "Arrays", "Documents", "Flat", "parse"]
 
 MAX_BYTES = 10 << 20
 MAX_DEPTH = 200

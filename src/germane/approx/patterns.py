@@ -31,6 +31,7 @@ from germane.model import InvalidValue
 __all__ = ["Found", "Patterns"]
 
 FORMS = ("savings", "time", "space")
+MAX_GAP = 10_000_000
 FEW = 10_000
 """So many definitions that nobody holds are no reason to sweep."""
 Words = tuple[str, ...]
@@ -161,6 +162,32 @@ class Patterns:
             self._holders.add(0)
         self._numbers[key] = number
         return number
+
+    def numbers(self) -> list[int]:
+        """Of all that is defined, ascending."""
+        return sorted(self._numbers.values())
+
+    def is_held(self, number: int) -> bool:
+        """Whether somebody holds a pattern."""
+        return bool(self._holders.array[number])
+
+    def defined(self, numbers: Iterable[int]) -> bool:
+        """Whether all of these are."""
+        n = self._pattern.used
+        return all(0 <= number < n and self._pattern.array[number]["n"] for number in numbers)
+
+    def skip_to(self, number: int) -> None:
+        """Let a number be the next; those before it that are not defined stay free."""
+        if not self._pattern.used <= number < self._pattern.used + MAX_GAP:
+            raise InvalidValue("saved patterns are not in order")
+        self._free = []
+        while self._pattern.used < number:
+            self._pattern.add(np.zeros((), kernels.PATTERN))
+            self._holders.add(0)
+
+    def has_values(self, number: int) -> bool:
+        """Whether a pattern asks for words at all."""
+        return bool(self._values_of(number))
 
     def matches_without_values(self, number: int) -> bool:
         """Whether a pattern matches every document with its structures, whatever the words."""
@@ -450,6 +477,7 @@ class Patterns:
                 self._pattern.array[number]["at"] = first
         self._numbers = kept
         self._free = np.flatnonzero(~held).tolist()
+        self._pattern.array[:used]["n"][~held] = 0
         self.sweeps += 1
 
     # documents -------------------------------------------------------------------------------

@@ -102,6 +102,19 @@ class Transformations:
         said += [f"defaults={self.defaults}"] if self.defaults else []
         return f"Transformations({', '.join(said)})"
 
+    def replaced(
+        self,
+        rename: dict[tuple[str, str], float],
+        rename_value: dict[tuple[Words, Words], float],
+        skip: dict[str, float],
+        skip_value: dict[Words, float],
+    ) -> Transformations:
+        """The same with other tables, which are checked already."""
+        new = Transformations(insert=self.insert, defaults=self.defaults)
+        new.rename, new.rename_value = rename, rename_value
+        new.skip, new.skip_value = skip, skip_value
+        return new
+
     # plain data ------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:

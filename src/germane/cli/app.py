@@ -2,7 +2,7 @@
 
 import typer
 
-from germane.cli import check, demo, match, reproduce, reshard, run, synonyms, version
+from germane.cli import approx, check, demo, match, reproduce, reshard, run, synonyms, version
 
 app = typer.Typer(
     help="A context-aware information filter: who should get this message, right now?",
@@ -17,5 +17,6 @@ app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("reshard")(reshard.reshard)
 app.command("check")(check.check)
 app.command("synonyms", epilog=synonyms.EXAMPLE)(synonyms.synonyms)
+app.add_typer(approx.app, name="approx")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("version")(version.version)

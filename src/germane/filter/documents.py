@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from germane.approx.documents import Documents, parse
 from germane.approx.embedding import Event, embeddings
+from germane.approx.feedback import adjusted
 from germane.approx.patterns import Patterns
 from germane.approx.transformations import NONE, Prices, Transformations
 from germane.category.sets import Categories, Given
@@ -40,23 +41,28 @@ class DocumentPatterns:
         self.general = general
         self.patterns = Patterns()
         self.own = NONE  # of the subscriber whose condition is being compiled
-        self._prices = {NONE: Prices(NONE, general)}
+        self._prices = Prices(NONE, general)
+        self._own_of: dict[int, Transformations] = {}  # patterns with prices of their own
 
     def key(self, text: str, threshold: float) -> float:
         """The key of a condition's pattern."""
-        prices = self._prices.get(self.own)
-        if prices is None:
-            prices = Prices(self.own, self.general)
-        number = self.patterns.define(parse_pattern(text), threshold, prices)
-        if self.patterns.matches_without_values(number):
+        number = self._define(text, threshold, self.own)
+        if self.patterns.has_values(number) and self.patterns.matches_without_values(number):
             warnings.warn(
                 f"{text!r:.200} with COST < {threshold:g} matches whatever the words are: all "
                 "its values can be skipped for less",
                 MatchesEverything,
                 stacklevel=2,
             )
-        self.categories.patterns.reserve(self.patterns.capacity)
         return float(number)
+
+    def _define(self, text: str, threshold: float, own: Transformations) -> int:
+        prices = self._prices if own == NONE else Prices(own, self.general)
+        number = self.patterns.define(parse_pattern(text), threshold, prices)
+        if own != NONE:
+            self._own_of[number] = own
+        self.categories.patterns.reserve(self.patterns.capacity)
+        return number
 
     def add(self, name: str, value: Any, given: Given) -> float:
         """The key of a message's document."""
@@ -71,7 +77,10 @@ class DocumentPatterns:
 
     def hold(self, keys: NDArray[np.float64]) -> None:
         """Conditions have these patterns from now on."""
-        self.patterns.hold(keys.astype(np.int64).tolist())
+        numbers = keys.astype(np.int64).tolist()
+        if not self.patterns.defined(numbers):
+            raise InvalidValue("a condition has a pattern that is not defined")
+        self.patterns.hold(numbers)
 
     def release(self, keys: NDArray[np.float64]) -> None:
         """Conditions have these patterns no more."""
@@ -81,6 +90,7 @@ class DocumentPatterns:
         """Forget patterns that no condition has, if there are many."""
         if self.patterns.crowded:
             self.patterns.sweep()
+            self._own_of = {n: own for n, own in self._own_of.items() if self.patterns.is_held(n)}
             self.categories.times_kept += 1
 
     def resolve(self, given: Given, keys: NDArray[np.float64]) -> None:
@@ -106,6 +116,55 @@ class DocumentPatterns:
         """The elements that can be a pattern's root, the cheapest first."""
         insertions, usual = self.patterns.insertions(number)
         return embeddings(self.patterns.vertex(number), parse(document), insertions, usual)
+
+    def heard(
+        self,
+        keys: NDArray[np.float64],
+        own: Transformations,
+        first: Transformations,
+        documents: list[Any],
+        relevant: bool,
+    ) -> Transformations:
+        """A subscriber's tables after a remark on documents that match some patterns."""
+        roots = []
+        for number in keys.astype(np.int64).tolist():
+            for document in documents:
+                events = self.events(number, document)
+                if events and events[0].cost < self.patterns.threshold(number):
+                    roots.append(events[0].root)
+        return adjusted(own, Prices(first, self.general), roots, relevant)
+
+    def priced_anew(self, key: float, own: Transformations) -> float:
+        """The key of the same pattern with other prices."""
+        number = int(key)
+        text, threshold = self.patterns.vertex(number).text, self.patterns.threshold(number)
+        return float(self._define(text, threshold, own))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data: the patterns by number."""
+        tables = {own: i for i, own in enumerate(dict.fromkeys(self._own_of.values()))}
+        return {
+            "general": self.general.as_dict(),
+            "tables": [own.as_dict() for own in tables],
+            "patterns": [
+                [
+                    number,
+                    self.patterns.vertex(number).text,
+                    self.patterns.threshold(number),
+                    tables[self._own_of[number]] if number in self._own_of else -1,
+                ]
+                for number in self.patterns.numbers()
+            ],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What ``state`` described; ``general`` was there before."""
+        tables = [Transformations.from_dict(table) for table in state["tables"]]
+        for number, text, threshold, own in state["patterns"]:
+            self.patterns.skip_to(int(number))
+            prices = tables[own] if own >= 0 else NONE
+            if self._define(str(text), float(threshold), prices) != number:
+                raise InvalidValue(f"a saved pattern is there twice: {text!r:.200}")
 
     def costs_of(
         self, given: Given, documents: NDArray[np.int64], numbers: NDArray[np.int64]

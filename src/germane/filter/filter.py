@@ -96,6 +96,7 @@ class Filter:
         """Put the stages together around the schema and the strings."""
         self._documents = DocumentPatterns(self._categories, self._transformations)
         self._own: dict[Any, Transformations] = {}  # of profiles that have their own
+        self._first_own: dict[Any, Transformations] = {}  # before any feedback
         self._messages = Messages(
             self._schema, self._strings, self._categories, self._documents.add
         )
@@ -181,6 +182,25 @@ class Filter:
             )
         self._profiles.add(ids, conditions, contexts)
 
+    def feedback(self, profile_id: Any, message: Mapping[str, Any], relevant: bool) -> bool:
+        """Take a subscriber's word on a delivery: what its patterns were turned into costs less
+        from now on if it was relevant, more if not, within bounds; whether anything changed.
+        """
+        profile_id = as_id(profile_id, "a profile's id")
+        rows = np.array(self._profiles.rows_of(profile_id), np.int32)
+        own = self._own.get(profile_id, NONE)
+        first = self._first_own.get(profile_id, own)
+        new = self._documents.heard(
+            self._tables.constants(self._categories.flat, rows)[1],
+            own, first, self._messages.documents_of(message), relevant,
+        )  # fmt: skip
+        if new == own:
+            return False
+        self._first_own.setdefault(profile_id, own)
+        self._own[profile_id] = new
+        self._profiles.price_anew(rows, new)
+        return True
+
     def check(self, condition: str, context: Any = None) -> None:
         """Raise what ``subscribe`` would raise for a condition; register nothing."""
         self._profiles.check(condition, context)
@@ -189,6 +209,7 @@ class Filter:
         """Remove a profile."""
         self._profiles.remove(profile_id)
         self._own.pop(profile_id, None)
+        self._first_own.pop(profile_id, None)
 
     def __len__(self) -> int:
         """How many profiles are subscribed."""

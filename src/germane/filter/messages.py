@@ -59,6 +59,11 @@ class Messages:
         """The slots of documents."""
         return [slots[0] for name, slots in self.slots.items() if self.schema.type_of(name) == XML]
 
+    def documents_of(self, message: Mapping[str, Any]) -> list[Any]:
+        """The documents of a message that profiles read."""
+        found = [message.get(name) for name in self.slots if self.schema.type_of(name) == XML]
+        return [document for document in found if not is_null(document)]
+
     def read(self, message: Any) -> NDArray[np.float64]:
         """The vector of a message; ``given`` has its sets."""
         self.given = self.categories.given()

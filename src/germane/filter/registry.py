@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.approx.transformations import NONE
+from germane.approx.transformations import NONE, Transformations
 from germane.category.sets import Categories
 from germane.context import Contexts, Ids, Strings, as_id
 from germane.context.ids import Rows
@@ -360,6 +360,18 @@ class Registry:
             self.conjunctions.remove(rows)
             self.conjunctions.n_siblings -= len(rows) - 1
         self.head[self.ids.remove(profile_id)] = -1
+
+    def price_anew(self, rows: NDArray[np.int32], own: Transformations) -> None:
+        """Give the patterns of rows other prices."""
+        flat = self.categories.flat
+        self.documents.release(self.tables.constants(flat, rows)[1])
+        self.tables.remove(rows)
+        places = self.tables.places_of_constants(flat, rows)
+        pool = self.conjunctions.pool
+        pool[places] = [self.documents.priced_anew(key, own) for key in pool[places].tolist()]
+        self.tables.follow_graphs()
+        self.tables.add(rows)
+        self.documents.hold(self.tables.constants(flat, rows)[1])
 
     def rows_of(self, profile_id: Any) -> list[int]:
         """The conjunctions of a profile."""

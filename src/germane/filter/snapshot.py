@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.approx.transformations import Transformations
 from germane.category.sets import Categories
 from germane.context import Strings
 from germane.filter.balance import Plan
@@ -51,6 +52,9 @@ def save(f: "Filter", path: Path) -> None:
         "last_seq": f._last_seq,
         "texts": f._texts.keys,
         "categories": f._categories.state(arrays),
+        "documents": f._documents.state(),
+        "own": [[profile, own.as_dict()] for profile, own in f._own.items()],
+        "first_own": [[profile, own.as_dict()] for profile, own in f._first_own.items()],
         "contexts": {"slots": f._contexts.slots, "version": f._contexts.version},
     }
     for name, ids in (("profiles", f._profiles.ids), ("contexts", f._contexts.ids)):
@@ -154,7 +158,12 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     f._categories = Categories.from_state(meta["categories"], arrays)
     f._categories.teach(f._schema)
     f._strings = Strings.from_state(meta["strings"])
+    f._transformations = Transformations.from_dict(meta["documents"]["general"])
     f._wire()
+    f._documents.restore(meta["documents"])
+    f._own = {profile: Transformations.from_dict(own) for profile, own in meta["own"]}
+    first = meta["first_own"]
+    f._first_own = {profile: Transformations.from_dict(own) for profile, own in first}
     f._messages.slots = {name: tuple(slots) for name, slots in meta["messages"].items()}
     f._messages.n_slots = sum(len(slots) for slots in f._messages.slots.values())
     for text in meta["texts"]:
@@ -177,6 +186,7 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     }
     _replace(f, Conjunctions.from_state(states | {"meta": meta["conjunctions"]}))
     _load_tables(f, arrays, meta["tables"])
+    f._documents.hold(f._tables.constants(f._categories.flat)[1])
     return f
 
 

@@ -245,8 +245,16 @@ class Tables:
         Of some rows, or all; with the place of each among them.
         """
         rows = self.conjunctions.live() if rows is None else rows
+        where, places = self._constants(graph, rows)
+        return rows[where], self.conjunctions.pool[places], where
+
+    def places_of_constants(self, graph: int, rows: Rows) -> NDArray[np.int64]:
+        """Where the keys of ``constants`` stand in the pool."""
+        return self._constants(graph, rows)[1]
+
+    def _constants(self, graph: int, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         shapes = self.conjunctions.shape[rows]
-        found, keys = [np.empty(0, np.int64)], [np.empty(0)]
+        found, at_pool = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number in np.unique(shapes).tolist():
             shape = self.conjunctions.shapes[number]
             places = constants_of(shape.program, graph) | constants_of(shape.wakes, graph)
@@ -254,9 +262,8 @@ class Tables:
             at, step = (self.conjunctions.rows[name][rows[mine]] for name in ("at", "step"))
             for c in places:
                 found.append(mine)
-                keys.append(self.conjunctions.pool[at + (c >> 1) * step + (c & 1)])
-        where = np.concatenate(found)
-        return rows[where], np.concatenate(keys), where
+                at_pool.append(at + (c >> 1) * step + (c & 1))
+        return np.concatenate(found), np.concatenate(at_pool)
 
     # contexts change -------------------------------------------------------------------------
 
