@@ -147,8 +147,10 @@ class Dag:
         scratch: Any,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Ends, patterns and costs, as ``Patterns.match``."""
-        (patterns, _, terms, alternatives, first_phrase, phrases, phrase_words, _, _, _, _, _, _,
-         _, _, *insertions) = self.patterns.arrays()  # fmt: skip
+        (patterns, _, terms, alternatives, first_phrase, phrases, phrase_words, *_) = (
+            everything := self.patterns.arrays()
+        )
+        insertions = everything[-4:]
         n_nodes = len(self._numbers)
         self._slot = longer(self._slot, n_nodes)
         known = len(self._best)

@@ -28,7 +28,7 @@ __all__ = ["MAX_BYTES", "Arrays", "Documents", "Flat", "parse"]
 
 MAX_BYTES = 10 << 20
 MAX_DEPTH = 200
-MAX_ELEMENTS = 200_000
+MAX_ELEMENTS = 100_000
 MARK = "\x00"
 """Stands between texts; XML cannot hold it."""
 _TOKENS = re.compile(r"\w+|\x00")

@@ -4,8 +4,8 @@ In: patterns of the language with their prices and thresholds; documents. Out: w
 document matches, and the cost. A pattern is defined once, however many conditions have it, and is
 looked for while somebody holds it. Kernels: ``kernels.patterns``.
 
-Invariants: a value term lists exactly the patterns that are held and have it, once for each such
-vertex; what a definition holds stays until ``sweep``.
+Invariants: a leaf lists exactly the patterns that are held and have it, once for each such vertex;
+what a definition holds stays until ``sweep``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ __all__ = ["Found", "Patterns"]
 
 FORMS = ("savings", "time", "space")
 MAX_GAP = 10_000_000
+MANY_HITS = 1_000_000
+MANY_PLACES = 16_384
+"""Elements at which the vertices of a pattern may be, before sparse evaluation is given up."""
 FEW = 10_000
 """So many definitions that nobody holds are no reason to sweep."""
 Words = tuple[str, ...]
@@ -106,6 +109,11 @@ class Patterns:
         self._phrase_word = _Pool(np.int32)
         self._first_phrase = _Pool(np.int32, NONE)
         self._n_phrases = _Pool(np.int32)  # by first word
+        self._first_of_label = _Pool(np.int32, NONE)  # alternative
+        self._leaves: dict[tuple[int, ...], int] = {}  # value term, structure terms
+        self._leaf = _Pool(kernels.LEAF)
+        self._n_structures = 0
+        self._slack = 0.0
         self._skeleton_at = _Pool(np.int64)
         self._skeleton_at.add(0)
         self._skeleton = _Pool(np.int32)
@@ -144,6 +152,7 @@ class Patterns:
         number = self._numbers.get(key)
         if number is not None:
             return number
+        self._be_careful(threshold)
         at = self._vertex.used
         self._vertex.reserve(len(array))[at : at + len(array)] = array
         self._vertex.used += len(array)
@@ -207,14 +216,14 @@ class Patterns:
                 kind = embedding.EITHER if term == EITHER else embedding.ALL
                 made.append(Vertex(kind, "", {}, {}, math.inf, under))
             else:
-                first, n_whats, skip = self._term.array[term].tolist()
+                first, n_whats, _, skip = self._term.array[term].tolist()
                 listed = self._alternative.array[first : first + n_whats].tolist()
                 if listed[0][1] == NONE:
-                    named = {labels[what]: cost for what, _, _, cost in listed}
+                    named = {labels[what]: cost for what, *_, cost in listed}
                     name = next(iter(named))
                     made.append(Vertex(embedding.STRUCTURE, name, named, {}, skip, under))
                 else:
-                    said = {phrases[what]: cost for what, _, _, cost in listed}
+                    said = {phrases[what]: cost for what, *_, cost in listed}
                     name = " ".join(next(iter(said)))
                     made.append(Vertex(embedding.VALUE, name, {}, said, skip, under))
             if parent >= 0:
@@ -326,20 +335,47 @@ class Patterns:
     def _add_term(self, whats: list[tuple[int, float]], skip: float, values: bool) -> int:
         """A term; what it is without a transformation comes first among its alternatives."""
         at = self._alternative.used
-        term = self._term.add((at, len(whats), skip))
+        term = self._term.add((at, len(whats), NONE if values else self._n_structures, skip))
+        self._n_structures += not values
+        self._be_careful(skip, *(cost for _, cost in whats))
         for what, cost in whats:
-            following = NONE
             if values:
-                following = int(self._phrase.array[what]["alternative"])
-                self._phrase.array[what]["alternative"] = self._alternative.used
-            self._alternative.add((what, term if values else NONE, following, cost))
-        self._list_at.add(0)
-        self._list_count.add(0)
-        self._list_room.add(0)
+                heads = self._phrase.array["alternative"]
+            else:
+                heads = self._first_of_label.array
+            following = int(heads[what])
+            heads[what] = self._alternative.used
+            self._alternative.add((what, term if values else NONE, term, following, cost))
         return term
 
+    def _be_careful(self, *prices: float) -> None:
+        """Allow for rounding if sums of some prices may be rounded."""
+        for price in prices:
+            if price < math.inf and (price > 2**12 or not float(price * 2**10).is_integer()):
+                self._slack = kernels.SLACK
+
+    def _leaf_of(self, value: int, structures: list[int]) -> int:
+        """A value somewhere below some structures, new or known."""
+        some = structures[: kernels.CHAIN]
+        some += [some[-1]] * (kernels.CHAIN - len(some))
+        key = (value, *some)
+        leaf = self._leaves.get(key)
+        if leaf is None:
+            numbers = self._term.array["number"][some].tolist()
+            leaf = self._leaf.add((numbers, int(self._term.array[value]["number"])))
+            self._term.array[value]["number"] = leaf
+            self._leaves[key] = leaf
+            self._list_at.add(0)
+            self._list_count.add(0)
+            self._list_room.add(0)
+        return leaf
+
     def _label(self, name: str) -> int:
-        return self.labels.setdefault(name, len(self.labels))
+        number = self.labels.get(name)
+        if number is None:
+            number = self.labels[name] = len(self.labels)
+            self._first_of_label.add(NONE)
+        return number
 
     def _word(self, word: str) -> int:
         number = self.words.get(word)
@@ -401,17 +437,24 @@ class Patterns:
                 self._unlist_pattern(number)
 
     def _values_of(self, number: int) -> list[tuple[int, float]]:
-        """Terms and weights of a pattern's values."""
-        pattern = self._pattern.array[number]
-        at, threshold = int(pattern["at"]), float(pattern["threshold"])
+        """Leaves and weights of a pattern's values."""
+        at, n, _, _, threshold, _ = self._pattern.array[number].tolist()
+        vertices = self._vertex.array[at : at + n].tolist()
         found = []
-        for term in self._vertex.array["term"][at : at + int(pattern["n"])].tolist():
-            if term >= 0 and self._alternative.array[self._term.array[term]["at"]]["term"] != NONE:
-                exact = min(float(self._term.array[term]["skip"]), threshold)
-                weight = np.float32(exact)
-                if float(weight) < exact:  # a bound may be too low, never too high
-                    weight = np.nextafter(weight, np.float32(math.inf))
-                found.append((term, float(weight)))
+        for term, parent in vertices:
+            if term < 0 or self._alternative.array[self._term.array[term]["at"]]["term"] == NONE:
+                continue
+            above = []  # structures that have to be somewhere; the root has
+            while parent >= 0:
+                structure = vertices[parent][0]
+                if structure >= 0 and (parent == n - 1 or self.skip(structure) >= threshold):
+                    above.append(structure)
+                parent = vertices[parent][1]
+            exact = min(self.skip(term), threshold)
+            weight = np.float32(exact)
+            if float(weight) < exact:  # a bound may be too low, never too high
+                weight = np.nextafter(weight, np.float32(math.inf))
+            found.append((self._leaf_of(term, above), float(weight)))
         return found
 
     def _list_pattern(self, number: int) -> None:
@@ -421,20 +464,20 @@ class Patterns:
             self.dag.add(number)
         if self.matches_without_values(number):
             self._always.add(number)
-        for term, weight in self._values_of(number):
-            n = int(self._list_count.array[term])
-            at = int(self._list_at.array[term])
-            if n == self._list_room.array[term]:
+        for leaf, weight in self._values_of(number):
+            n = int(self._list_count.array[leaf])
+            at = int(self._list_at.array[leaf])
+            if n == self._list_room.array[leaf]:
                 room = max(2, 2 * n)
                 new = self._list.used
                 for pool in (self._list, self._weight):
                     pool.reserve(room)[new : new + n] = pool.array[at : at + n]
                     pool.used = new + room
-                self._list_at.array[term] = at = new
-                self._list_room.array[term] = room
+                self._list_at.array[leaf] = at = new
+                self._list_room.array[leaf] = room
             self._list.array[at + n] = number
             self._weight.array[at + n] = weight
-            self._list_count.array[term] = n + 1
+            self._list_count.array[leaf] = n + 1
 
     def _unlist_pattern(self, number: int) -> None:
         self.version += 1
@@ -445,14 +488,14 @@ class Patterns:
             always = self._always.array[: self._always.used]
             always[np.flatnonzero(always == number)[0]] = always[-1]
             self._always.used -= 1
-        for term, weight in self._values_of(number):
-            at, n = int(self._list_at.array[term]), int(self._list_count.array[term])
+        for leaf, weight in self._values_of(number):
+            at, n = int(self._list_at.array[leaf]), int(self._list_count.array[leaf])
             mine = slice(at, at + n)
             same = (self._list.array[mine] == number) & (self._weight.array[mine] == weight)
             place = at + int(np.flatnonzero(same)[0])
             for pool in (self._list, self._weight):
                 pool.array[place] = pool.array[at + n - 1]
-            self._list_count.array[term] = n - 1
+            self._list_count.array[leaf] = n - 1
 
     @property
     def crowded(self) -> bool:
@@ -516,8 +559,10 @@ class Patterns:
         return (
             self._pattern.array, self._vertex.array, self._term.array, self._alternative.array,
             self._first_phrase.array, self._phrase.array, self._phrase_word.array,
+            self._first_of_label.array, self._leaf.array, self._n_structures,
             self._list_at.array, self._list_count.array, self._list.array, self._weight.array,
-            self._always.array, self._always.used, self._skeleton_at.array, self._skeleton.array,
+            self._always.array, self._always.used, self._slack, self._skeleton_at.array,
+            self._skeleton.array,
             self._insert_at.array, self._insert.array, self._insert_cost.array, self._usual.array,
         )  # fmt: skip
 
@@ -532,16 +577,16 @@ class Patterns:
         assert len(held) == self.n_held
         wanted: dict[int, list[tuple[int, float]]] = {}
         for number in held.tolist():
-            for term, weight in self._values_of(number):
-                wanted.setdefault(term, []).append((number, weight))
-        for term in range(self._term.used):
-            at, n = int(self._list_at.array[term]), int(self._list_count.array[term])
+            for leaf, weight in self._values_of(number):
+                wanted.setdefault(leaf, []).append((number, weight))
+        for leaf in range(self._leaf.used):
+            at, n = int(self._list_at.array[leaf]), int(self._list_count.array[leaf])
             listed = zip(
                 self._list.array[at : at + n].tolist(),
                 self._weight.array[at : at + n].tolist(),
                 strict=True,
             )
-            assert sorted(listed) == sorted(wanted.get(term, []))
+            assert sorted(listed) == sorted(wanted.get(leaf, []))
         always = self._always.array[: self._always.used].tolist()
         assert sorted(always) == [n for n in held.tolist() if self.matches_without_values(n)]
 
@@ -555,17 +600,23 @@ class _Scratch:
         self.first_hit: NDArray[np.int32] = np.zeros(0, np.int32)
         self.touched: NDArray[np.int32] = np.zeros(0, np.int32)
         self.hits: NDArray[Any] = np.zeros(0, kernels.HIT)
-        self.term_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.around: NDArray[np.uint64] = np.zeros((0, 0), np.uint64)
+        self.leaf_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
         self.least: NDArray[np.float64] = np.zeros(0)
-        self.touched_terms: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.touched_leaves: NDArray[np.int32] = np.zeros(0, np.int32)
         self.gains: NDArray[Any] = np.zeros(0, kernels.GAIN)
+        self.version = -1
         self.touched_patterns: NDArray[np.int32] = np.zeros(0, np.int32)
         self.skeleton_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
         self.skeleton_cost: NDArray[np.float64] = np.zeros(0)
         self.insertion: NDArray[np.float64] = np.zeros(0)
         self.below: NDArray[np.float64] = np.zeros((0, 0))
         self.sums: NDArray[np.float64] = np.zeros(0)
-        self.events: NDArray[np.float64] = np.zeros(0)
+        self.first_element: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.next_element: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.subtree: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.placed: NDArray[Any] = np.zeros(MANY_PLACES, kernels.PLACED)
+        self.placed_at: NDArray[np.int64] = np.zeros(0, np.int64)
         self.state: NDArray[np.int64] = np.zeros(3, np.int64)
         self.out: NDArray[np.int32] = np.zeros(1024, np.int32)
         self.costs: NDArray[np.float64] = np.zeros(1024)
@@ -577,36 +628,58 @@ class _Scratch:
         self.phrase_epoch = longer(self.phrase_epoch, n_phrases)
         self.first_hit = longer(self.first_hit, n_phrases)
         self.touched = longer(self.touched, n_phrases)
-        n_terms = patterns._term.used
-        self.term_epoch = longer(self.term_epoch, n_terms)
-        self.least = longer(self.least, n_terms)
-        self.touched_terms = longer(self.touched_terms, n_terms)
+        n_leaves = patterns._leaf.used
+        self.leaf_epoch = longer(self.leaf_epoch, n_leaves)
+        self.least = longer(self.least, n_leaves)
+        self.touched_leaves = longer(self.touched_leaves, n_leaves)
         n_patterns = patterns._pattern.used
+        known = len(self.gains)
         self.gains = longer(self.gains, n_patterns)
+        if known < len(self.gains) or self.version != patterns.version:
+            self.version = patterns.version
+            pattern = patterns._pattern.array[:n_patterns]
+            slack = patterns._slack
+            need = pattern["base"] - pattern["threshold"] * (1.0 + slack)
+            self.gains["need"][:n_patterns] = need - np.abs(need) * slack
         self.touched_patterns = longer(self.touched_patterns, n_patterns)
         n_skeletons = len(patterns._skeletons)
         self.skeleton_epoch = longer(self.skeleton_epoch, n_skeletons)
         self.skeleton_cost = longer(self.skeleton_cost, n_skeletons)
         n_elements = int(np.diff(documents.at).max())
         self.insertion = longer(self.insertion, n_elements)
-        self.events = longer(self.events, n_elements)
+        self.first_element = longer(self.first_element, len(patterns.labels))
+        self.next_element = longer(self.next_element, n_elements)
+        self.subtree = longer(self.subtree, n_elements)
+        n_words = (patterns._n_structures + 63) // 64
+        if self.around.shape[0] < n_elements or self.around.shape[1] < n_words:
+            self.around = np.empty((n_elements, n_words), np.uint64)
         n_vertices = patterns._most_vertices
         self.sums = longer(self.sums, n_vertices)
+        self.placed_at = longer(self.placed_at, n_vertices + 1)
         if self.below.shape[0] < n_vertices or self.below.shape[1] < n_elements:
             shape = max(self.below.shape[0], n_vertices), max(self.below.shape[1], n_elements)
             self.below = np.empty(shape)
         counts = np.where(word >= 0, patterns._n_phrases.array[word], 0)
         before = np.concatenate([[0], np.cumsum(counts)])
         bounds = before[documents.word_at[documents.at]]
-        self.hits = longer(self.hits, int(np.diff(bounds).max()))
+        n_hits = int(np.diff(bounds).max())
+        if n_hits > MANY_HITS:  # a phrase hits an element once, however often it stands there
+            element = np.repeat(np.arange(len(documents.label)), np.diff(documents.word_at))
+            _, first = np.unique((element << 32) | word, return_index=True)
+            before = np.concatenate([[0], np.cumsum(counts[first])])
+            bounds = before[np.searchsorted(element[first], documents.at)]
+            n_hits = int(np.diff(bounds).max())
+        self.hits = longer(self.hits, n_hits)
 
     def arrays(self) -> tuple[Any, ...]:
         """In the order of ``kernels.patterns.match_documents``."""
         return (
             self.label_epoch, self.phrase_epoch, self.first_hit, self.hits, self.touched,
-            self.term_epoch, self.least, self.touched_terms, self.gains, self.touched_patterns,
+            self.around, self.leaf_epoch, self.least, self.touched_leaves,
+            self.gains, self.touched_patterns,
             self.skeleton_epoch, self.skeleton_cost, self.insertion, self.below, self.sums,
-            self.events, self.state,
+            self.first_element, self.next_element, self.subtree, self.placed, self.placed_at,
+            self.state,
         )  # fmt: skip
 
 

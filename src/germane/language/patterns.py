@@ -19,7 +19,7 @@ from germane.model.errors import ConditionError
 __all__ = ["Either", "PatternNode", "Structure", "Value", "parse_pattern", "words_of"]
 
 MAX_TEXT = 10_000
-MAX_VERTICES = 200
+MAX_VERTICES = 100
 MAX_DEPTH = 50
 _TOKEN = re.compile(r'\s*(?:(?P<literal>"[^"]*")|(?P<label>@?[^\W\d][\w.:-]*)|(?P<mark>[\[\]()]))')
 _WORD = re.compile(r"\w+")
