@@ -163,7 +163,7 @@ def met(run: Run) -> str:
     rows += [
         ["patterns, MB", *[number(model["index_bytes"] / 1e6) for model in sizes]],
         ["patterns, bytes a profile", *[per(model, "index_bytes") for model in sizes]],
-        ["the filter around them, bytes a profile", *[per(m, "filter_bytes") for m in sizes]],
+        ["the whole filter, bytes a profile", *[per(m, "filter_bytes") for m in sizes]],
         ["subscribed in, s", *[number(model["subscribe_s"]) for model in sizes]],
     ]
     return table(["profiles:", *[f"{model['size']:,}" for model in sizes]], rows)

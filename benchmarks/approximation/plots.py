@@ -61,7 +61,7 @@ def space(axes: Axes, run: Run) -> None:
         values |= {f"match DAG for {form}": n for form, n in model["dag_bytes"].items()}
         for name, value in values.items():
             drawn.setdefault(name, {})[model["size"]] = value / 1e6
-    labels = {ALONE: "germane, patterns", ONE: "germane, the filter around them"}
+    labels = {ALONE: "germane, patterns", ONE: "germane, the whole filter"}
     for name, curve in drawn.items():
         axes.plot(list(curve), list(curve.values()), label=labels.get(name, name), **LOOK[name])
     axes.set_ylim(bottom=0)

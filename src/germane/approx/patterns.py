@@ -566,6 +566,21 @@ class Patterns:
             self._insert_at.array, self._insert.array, self._insert_cost.array, self._usual.array,
         )  # fmt: skip
 
+    def describe(self) -> dict[str, Any]:
+        """What a person would want to know."""
+        return {
+            "form": self.form,
+            "patterns": self.n_held,
+            "defined": len(self._numbers),
+            "always_looked_at": self._always.used,
+            "words": len(self.words),
+            "labels": len(self.labels),
+            "documents": self.n_documents,
+            "candidates": self.n_candidates,
+            "matches": self.n_matches,
+            "bytes": self.nbytes,
+        }
+
     @property
     def nbytes(self) -> int:
         """Bytes of arrays, and about those of dictionaries."""

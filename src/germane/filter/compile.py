@@ -142,6 +142,8 @@ class _Compiler:
             return self._is_null(literal)  # type: ignore[arg-type]
         if kind is tree.Like:
             return self._like(literal)  # type: ignore[arg-type]
+        if kind is tree.InBox:
+            return self._in_box(literal)  # type: ignore[arg-type]
         return False
 
     def _compare(self, literal: tree.Compare) -> bool:
@@ -189,6 +191,17 @@ class _Compiler:
         high = HIGHEST if above is None else Side(label(above), open=True, text=True)
         fits = self._restrict(slot, Side(label(prefix), text=True), high)
         return fits and pattern.is_prefix
+
+    def _in_box(self, literal: tree.InBox) -> bool:
+        if literal.negated or type(literal.operand) is not tree.Message:
+            return False
+        if literal.west > literal.east or self.null_only:
+            return False
+        latitude, longitude = self.names.message(literal.operand.name)
+        if {latitude, longitude} & self.intervals.keys():
+            return False
+        self._restrict(latitude, Side(literal.south), Side(literal.north))
+        return self._restrict(longitude, Side(literal.west), Side(literal.east))
 
     def _restrict(self, slot: int, low: Side, high: Side) -> bool:
         """Intersect what is known of an attribute; False where one interval cannot say it."""
@@ -281,7 +294,11 @@ class _Compiler:
         code.extend((op.MESSAGE, slot, 0) for slot in self.names.message(node.name))
 
     def _emit_context(self, node: tree.Context, code: list[Any]) -> None:
-        code.extend((op.CONTEXT, slot, 0) for slot in self.names.context(node.name))
+        slots = self.names.context(node.name)
+        code.extend((op.CONTEXT, slot, 0) for slot in slots)
+        if not slots:  # nobody has it
+            n = 2 if self.names.type_of(node.name) == "location" else 1
+            code.extend((op.TRUTH, -1, 0) for _ in range(n))
 
     def _emit_arith(self, node: tree.Arith, code: list[Any]) -> None:
         self._emit(node.left, code)
@@ -369,6 +386,30 @@ class _Compiler:
         if node.negated:
             code.append((op.NOT, 0, 0))
 
+    def _emit_in_box(self, node: tree.InBox, code: list[Any]) -> None:
+        sides: list[list[Any]] = [[], []]
+        both: list[Any] = []
+        self._emit(node.operand, both)
+        half = len(both) // 2
+        for side, part in zip(sides, (both[:half], both[half:]), strict=True):
+            side += part
+        joined = op.AND if node.west <= node.east else op.OR
+        for number, (side, low, high, join) in enumerate(
+            (
+                (sides[0], node.south, node.north, op.AND),
+                (sides[1], node.west, node.east, joined),
+            )
+        ):
+            for operation, bound in ((op.GREATER_EQUAL, low), (op.LESS_EQUAL, high)):
+                code += side
+                code.append((op.CONSTANT, self._constant(bound), 0))
+                code.append((operation, 0, 0))
+            code.append((join, 0, 0))
+            if number:
+                code.append((op.AND, 0, 0))
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
     def _emit_matches(self, node: tree.Matches, code: list[Any]) -> None:
         """As categories: the document's patterns are WITHIN this one."""
         self._emit(node.operand, code)
@@ -406,6 +447,7 @@ EMIT: dict[type, Callable[[_Compiler, Any, list[Any]], None]] = {
     tree.Like: _Compiler._emit_like,
     tree.IsNull: _Compiler._emit_is_null,
     tree.Within: _Compiler._emit_within,
+    tree.InBox: _Compiler._emit_in_box,
     tree.Matches: _Compiler._emit_matches,
     tree.Truth: _Compiler._emit_truth,
     tree.And: _Compiler._emit_parts,

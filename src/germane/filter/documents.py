@@ -47,7 +47,7 @@ class DocumentPatterns:
     def key(self, text: str, threshold: float) -> float:
         """The key of a condition's pattern."""
         number = self._define(text, threshold, self.own)
-        if self.patterns.has_values(number) and self.patterns.matches_without_values(number):
+        if self.patterns.matches_without_values(number) and self.patterns.has_values(number):
             warnings.warn(
                 f"{text!r:.200} with COST < {threshold:g} matches whatever the words are: all "
                 "its values can be skipped for less",

@@ -565,6 +565,7 @@ class Filter:
             "batching": self._batches.describe(),
             "tables": [table.describe(self._messages.attributes) for table in tables.tables],
             "categories": tables.postings.describe(self._messages.attributes),
+            "patterns": self._documents.patterns.describe(),
             "bytes": self.nbytes,
         }
 
@@ -572,7 +573,7 @@ class Filter:
     def nbytes(self) -> int:
         """Bytes of all arrays (Python's own ids and strings are not counted)."""
         parts = (self._contexts, self._conjunctions, self._tables, self._profiles)
-        return sum(part.nbytes for part in parts)
+        return sum(part.nbytes for part in parts) + self._documents.patterns.nbytes
 
     def save(self, path: str | Path) -> None:
         """Write everything, indexes included, to one file."""

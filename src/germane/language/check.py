@@ -23,6 +23,7 @@ from germane.language.tree import (
     Context,
     Distance,
     In,
+    InBox,
     IsNull,
     Like,
     Matches,
@@ -178,7 +179,7 @@ class Checker:
 
 
 _USE = {
-    "location": "; locations go into DISTANCE",
+    "location": "; locations go into DISTANCE and IN BOX",
     "category": "; categories go into WITHIN and CONTAINS",
     "xml": "; documents go into MATCHES",
 }
@@ -255,6 +256,11 @@ def _within(checker: Checker, node: Within) -> str:
     return "boolean"
 
 
+def _in_box(checker: Checker, node: InBox) -> str:
+    checker.require(node.operand, "location", "the left side of IN BOX")
+    return "boolean"
+
+
 def _matches(checker: Checker, node: Matches) -> str:
     checker.require(node.operand, "xml", "the left side of MATCHES")
     return "boolean"
@@ -273,6 +279,7 @@ RULES: dict[type, Callable[[Checker, Any], str]] = {
     Like: _like,
     IsNull: _is_null,
     Within: _within,
+    InBox: _in_box,
     Matches: _matches,
     Truth: _truth,
     Compare: Checker.compare,

@@ -22,6 +22,7 @@ from germane.language.tree import (
     Const,
     Context,
     In,
+    InBox,
     IsNull,
     Like,
     Matches,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PREDICATES", "as_value", "is_string"]
 
+CORNERS = (("south", 90), ("west", 180), ("north", 90), ("east", 180))
 VALUE = 40
 """Operands bind tighter than any comparison, so that BETWEEN's AND is its own."""
 
@@ -70,8 +72,10 @@ def between(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -
 
 
 def in_list(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:
-    """x IN (item, …)."""
+    """x IN (item, …), or x IN BOX(south, west, north, east)."""
     kinds, values = parser.kinds, parser.values
+    if values[parser.index] == "BOX":
+        return box(parser, operand, negated, at)
     if kinds[parser.index] != lexer.OPEN:
         raise parser.unexpected("'(' and a list of values after IN")
     parser.enter()
@@ -88,6 +92,45 @@ def in_list(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -
         parser.index += 1
     parser.leave("',' or ')' in the list of IN")
     return In(operand, tuple(items), negated, at)
+
+
+def box(parser: Parser, operand: Node, negated: bool, at: int) -> Node:
+    """x IN BOX(south, west, north, east), in degrees."""
+    if not isinstance(operand, Message | Context):
+        message = "IN BOX takes an attribute on its left"
+        raise ConditionError(message, parser.text, operand.at, "an attribute")
+    parser.index += 1
+    if parser.kinds[parser.index] != lexer.OPEN:
+        raise parser.unexpected("'(' and four numbers after BOX")
+    parser.enter()
+    corners: list[float] = []
+    for number, (name, most) in enumerate(CORNERS):
+        corner_at = parser.ats[parser.index]
+        sign = 1.0
+        if parser.values[parser.index] == "-":
+            sign = -1.0
+            parser.index += 1
+        value = parser.values[parser.index]
+        if type(value) is not Const or value.type != "number":
+            raise parser.unexpected(f"a number, the {name} edge, in BOX(south, west, north, east)")
+        degrees = sign * float(value.value)
+        if not abs(degrees) <= most:
+            message = f"the {name} edge of a BOX is between -{most} and {most} degrees"
+            raise ConditionError(message, parser.text, corner_at, "degrees")
+        if name == "north" and degrees < corners[0]:
+            message = (
+                f"the BOX is upside down: its north edge, {degrees:g}, is below its south edge"
+            )
+            raise ConditionError(message, parser.text, corner_at, "south, west, north, east")
+        corners.append(degrees)
+        parser.index += 1
+        if number < 3:
+            if parser.kinds[parser.index] != lexer.COMMA:
+                raise parser.unexpected("',' and the next edge in BOX(south, west, north, east)")
+            parser.index += 1
+    parser.leave("')' after the east edge of BOX")
+    south, west, north, east = corners
+    return InBox(operand, south, west, north, east, negated, at)
 
 
 def like(parser: Parser, operand: Node, negated: bool, at: int, depth: int) -> Node:

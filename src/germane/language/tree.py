@@ -22,6 +22,7 @@ __all__ = [
     "Context",
     "Distance",
     "In",
+    "InBox",
     "IsNull",
     "Like",
     "Matches",
@@ -138,6 +139,18 @@ class Within(NamedTuple):
     at: int
 
 
+class InBox(NamedTuple):
+    """`operand [NOT] IN BOX(south, west, north, east)`; west above east crosses 180 degrees."""
+
+    operand: Node
+    south: float
+    west: float
+    north: float
+    east: float
+    negated: bool
+    at: int
+
+
 class Matches(NamedTuple):
     """`operand [NOT] MATCHES 'pattern' COST < threshold`."""
 
@@ -191,6 +204,7 @@ Node: TypeAlias = (
     | Like
     | IsNull
     | Within
+    | InBox
     | Matches
     | Truth
     | And
@@ -198,7 +212,7 @@ Node: TypeAlias = (
     | Not
 )
 
-CONDITIONS = frozenset((Compare, In, Like, IsNull, Within, Matches, Truth, And, Or, Not))
+CONDITIONS = frozenset((Compare, In, Like, IsNull, Within, InBox, Matches, Truth, And, Or, Not))
 """Node classes that are conditions whatever their operands are."""
 
 
