@@ -28,7 +28,7 @@ Type = str | NaiveGraph
 
 EARTH_RADIUS_M = 6371008.8
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS".split())
+KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS BOX".split())
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 FIELDS = "seq kind id removed context condition graph add remove".split()  # the rest: attributes
 
@@ -138,6 +138,8 @@ class Parser:
             self._take("AND")
             return self._negate(negated, ("between", left, low, self._sum()))
         if self._skip("IN"):
+            if self._skip("BOX"):
+                return self._negate(negated, ("box", left, self._list()))
             return self._negate(negated, ("in", left, self._list()))
         if self._skip("LIKE"):
             pattern = self._string()
@@ -346,6 +348,8 @@ def _check(tree: tuple, types: Types, wanted: Type | None) -> Type | None:
             _check_alike((left, right), types)
         case ("between", operand, low, high):
             _check_alike((operand, low, high), types)
+        case ("box", operand, _):
+            check(operand, types, "location")
         case ("in", operand, items):
             _check_alike((operand, *items), types)
         case ("like", operand, pattern, escape):
@@ -429,6 +433,17 @@ def evaluate(tree: tuple, message: dict, context: dict) -> object:
                     compare("<=", value, evaluate(high, message, context)),
                 ]
             )
+        case ("box", operand, corners):
+            place = evaluate(operand, message, context)
+            south, west, north, east = (evaluate(edge, {}, {}) for edge in corners)
+            if place is None:
+                return None
+            latitude, longitude = place
+            if west <= east:
+                across = west <= longitude <= east
+            else:
+                across = longitude >= west or longitude <= east
+            return south <= latitude <= north and across
         case ("in", operand, items):
             value = evaluate(operand, message, context)
             return any3([compare("=", value, evaluate(item, message, context)) for item in items])

@@ -60,7 +60,9 @@ class _Pool:
     def reserve(self, n: int) -> NDArray[Any]:
         """Room for n more."""
         if self.used + n > len(self.array):
-            self.array = longer(self.array, max(self.used + n, 2 * len(self.array)), self._fill)
+            self.array = longer(
+                self.array, max(self.used + n, len(self.array) * 5 // 4), self._fill
+            )
         return self.array
 
     def add(self, *items: Any) -> int:
@@ -110,7 +112,7 @@ class Patterns:
         self._first_phrase = _Pool(np.int32, NONE)
         self._n_phrases = _Pool(np.int32)  # by first word
         self._first_of_label = _Pool(np.int32, NONE)  # alternative
-        self._leaves: dict[tuple[int, ...], int] = {}  # value term, structure terms
+        self._leaves: dict[int, int] = {}  # by value term and numbers of structures
         self._leaf = _Pool(kernels.LEAF)
         self._n_structures = 0
         self._slack = 0.0
@@ -358,10 +360,12 @@ class Patterns:
         """A value somewhere below some structures, new or known."""
         some = structures[: kernels.CHAIN]
         some += [some[-1]] * (kernels.CHAIN - len(some))
-        key = (value, *some)
+        numbers = self._term.array["number"][some].tolist()
+        key = value
+        for number in numbers:
+            key = key * (1 << 31) + number
         leaf = self._leaves.get(key)
         if leaf is None:
-            numbers = self._term.array["number"][some].tolist()
             leaf = self._leaf.add((numbers, int(self._term.array[value]["number"])))
             self._term.array[value]["number"] = leaf
             self._leaves[key] = leaf
@@ -468,7 +472,7 @@ class Patterns:
             n = int(self._list_count.array[leaf])
             at = int(self._list_at.array[leaf])
             if n == self._list_room.array[leaf]:
-                room = max(2, 2 * n)
+                room = max(1, 2 * n)
                 new = self._list.used
                 for pool in (self._list, self._weight):
                     pool.reserve(room)[new : new + n] = pool.array[at : at + n]
@@ -583,9 +587,12 @@ class Patterns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of arrays, and about those of dictionaries."""
+        """Bytes of arrays, and about those of dictionaries, as measured."""
         pools = [pool for pool in vars(self).values() if isinstance(pool, _Pool)]
-        return sum(pool.array.nbytes for pool in pools) + 200 * len(self._numbers)
+        names = len(self.words) + len(self.labels) + len(self._phrases)
+        about = 160 * len(self._numbers) + 120 * len(self._leaves)
+        about += 300 * len(self._terms) + 120 * names
+        return sum(pool.array.nbytes for pool in pools) + about
 
     def _check(self) -> None:
         held = np.flatnonzero(self._holders.array[: self._holders.used] > 0)

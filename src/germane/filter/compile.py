@@ -349,9 +349,12 @@ class _Compiler:
         if type(operand) is tree.Message:
             self._emit_text(("like", operand.name, node.pattern, node.escape), code)
         elif type(operand) is tree.Context:
-            number = self.names.texts.number(("like", None, node.pattern, node.escape))
-            slot = self.names.context(operand.name)[0]
-            code.append((op.CONTEXT_TEXT, self._constant(float(number)), slot))
+            slots = self.names.context(operand.name)
+            if slots:
+                number = self.names.texts.number(("like", None, node.pattern, node.escape))
+                code.append((op.CONTEXT_TEXT, self._constant(float(number)), slots[0]))
+            else:  # nobody has it
+                code.append((op.TRUTH, -1, 0))
         else:
             matches = Pattern.parse(node.pattern, node.escape).matches(operand.value)  # type: ignore[union-attr, arg-type]
             code.append((op.TRUTH, int(matches), 0))
@@ -359,13 +362,10 @@ class _Compiler:
             code.append((op.NOT, 0, 0))
 
     def _emit_is_null(self, node: tree.IsNull, code: list[Any]) -> None:
-        operand = node.operand
-        if isinstance(operand, tree.Message | tree.Context):
-            lookup = self.names.message if type(operand) is tree.Message else self.names.context
-            kind = op.MESSAGE if type(operand) is tree.Message else op.CONTEXT
-            code.append((kind, lookup(operand.name)[0], 0))
-        else:
-            self._emit(operand, code)
+        before = len(code)
+        self._emit(node.operand, code)
+        if isinstance(node.operand, tree.Message | tree.Context):
+            del code[before + 1 :]  # of a location, the latitude
         code.append((op.IS_NULL, 0, 0))
         if node.negated:
             code.append((op.NOT, 0, 0))

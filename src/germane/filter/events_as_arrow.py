@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import as_id
+from germane.filter.addresses import Addressed
 from germane.filter.columns import Columns
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import (
@@ -139,11 +140,7 @@ class ArrowEvents:
                 except GermaneError as error:
                     self._reject(i, error)
                     kinds[i] = -1
-        if "address" in self._names and self.table.column("address").null_count < self.n:
-            present = np.asarray(self.table.column("address").is_valid()) & (kinds == 0)
-            for i in np.flatnonzero(present).tolist():
-                self._reject(i, InvalidValue("addresses are not supported yet"))
-                kinds[i] = -1
+        self.addresses = self._column("address")
         return kinds
 
     @property
@@ -218,6 +215,8 @@ class ArrowEvents:
     def _messages(self, run: NDArray[np.int64]) -> None:
         f = self.f
         run = self._settle(run, False)
+        addressed = Addressed(f)
+        run = self._check_addresses(run, addressed)
         if not len(run):
             return
         key = (f._messages.n_slots, f._strings.version, len(self._settled))
@@ -231,6 +230,8 @@ class ArrowEvents:
         if f._categories:
             f._use(self.columns.given, vectors)
         found = f._batches.match(vectors, raw_of)
+        if isinstance(self.addresses, list):
+            found = addressed.filter(found, [self.addresses[i] for i in run.tolist()])
         f._delivered(found)
         matches = Matches(found, f._profiles.ids)
         f._price(matches, self.columns.given, vectors, raw_of)
@@ -240,6 +241,19 @@ class ArrowEvents:
             else ([as_id(self.ids[i], "a message's id") for i in run.tolist()])
         )
         self.out.add(matches, self.seqs[run], ids)
+
+    def _check_addresses(self, run: NDArray[np.int64], addressed: Addressed) -> NDArray[np.int64]:
+        """The messages of a run whose addresses, if any, can be understood."""
+        kept = []
+        for i in run.tolist() if "address" in self._names else ():
+            if self.addresses[i] is not None:
+                try:
+                    addressed.check(self.addresses[i])
+                except GermaneError as error:
+                    self._reject(i, error)
+                    continue
+            kept.append(i)
+        return np.array(kept, np.int64) if "address" in self._names else run
 
     def _updates(self, run: NDArray[np.int64]) -> None:
         f = self.f

@@ -10,6 +10,7 @@ import numpy as np
 
 from germane.context import as_id
 from germane.context.values import is_null
+from germane.filter.addresses import Addressed
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import (
     GRAPH,
@@ -68,8 +69,8 @@ class DictEvents:
         if kind not in KINDS:
             raise InvalidValue(f"kind is one of {', '.join(KINDS)}, not {kind!r:.200}")
         as_id(event.get("id"), f"the id of a {kind} event")
-        if event.get("address") is not None:
-            raise InvalidValue("addresses are not supported yet")
+        if event.get("address") is not None and kind != MESSAGE:
+            raise InvalidValue(f"messages have addresses; a {kind} event has not")
         return str(kind)
 
     def _reject(self, i: int, error: GermaneError) -> None:
@@ -107,11 +108,22 @@ class DictEvents:
         batch = f._messages.read_batch([attributes(event) for event in events])
         for k, error in batch.errors.items():
             self._reject(run[k], error)
-        good = [k for k in range(len(run)) if k not in batch.errors]
+        addressed = Addressed(f)
+        texts = [event.get("address") for event in events]
+        refused = set(batch.errors)
+        for k, text in enumerate(texts):
+            if text is not None and k not in refused:
+                try:
+                    addressed.check(text)
+                except GermaneError as error:
+                    self._reject(run[k], error)
+                    refused.add(k)
+        good = [k for k in range(len(run)) if k not in refused]
         vectors = batch.vectors[good]
         if f._categories:
             f._use(batch.given, vectors)
         found = f._batches.match(vectors, lambda k: batch.raw_of(good[k]))
+        found = addressed.filter(found, [texts[k] for k in good])
         seqs = np.array([events[k]["seq"] for k in good], np.int64)
         f._delivered(found)
         ids = [as_id(events[k]["id"], "a message's id") for k in good]

@@ -22,6 +22,7 @@ from germane.category.sets import Categories, Given
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
+from germane.filter.addresses import Addressed, compile_address, reached
 from germane.filter.batches import Batches, Found
 from germane.filter.deliveries import Deliveries
 from germane.filter.documents import DocumentPatterns, delivery_costs
@@ -379,9 +380,24 @@ class Filter:
         """The message attributes that profiles read, in the order of ``match_rows`` vectors."""
         return self._messages.attributes
 
-    def match(self, message: Mapping[str, Any]) -> list[Any]:
-        """The ids of the profiles that a message reaches now, sorted."""
-        return self._profiles.ids.in_order(self.match_rows(message))
+    def match(self, message: Mapping[str, Any], address: str | None = None) -> list[Any]:
+        """The ids of the profiles that a message reaches now, sorted.
+
+        ``address`` is the sender's side, a condition on the recipient's context: with it, only
+        profiles are reached for whose context it is TRUE.
+        """
+        addressed = Addressed(self)
+        if address is not None:
+            addressed.check(address)
+        rows = self.match_rows(message)
+        if address is not None:
+            rows = addressed.keep(address, rows)
+        return self._profiles.ids.in_order(rows)
+
+    def recipients(self, address: str) -> list[Any]:
+        """The ids of the contexts that an address reaches now, sorted."""
+        there = reached(self, compile_address(self, address))
+        return self._contexts.ids.in_order(np.flatnonzero(there).astype(np.int32))
 
     def match_rows(self, message: Any) -> NDArray[np.int32]:
         """As ``match``, but the profiles' rows, each once, in no order.

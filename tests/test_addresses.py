@@ -1,0 +1,187 @@
+"""Addressed messages: the sender's side, against the oracle's word on contexts."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import NaiveFilter
+from naive_graphs import NaiveGraph
+
+import germane
+from germane import Filter
+
+LINKS = [("person", "student"), ("student", "phd"), ("person", "staff")]
+CLASSES = ["person", "student", "phd", "staff"]
+NAMES = ("class", "age", "name", "location", "fare", "unknown", "nobody")
+contexts = st.sampled_from(["ann", "bob", "cyd", "dan"])
+degrees = st.sampled_from([-90, -40, 0, 40, 90])
+longitudes = st.sampled_from([-180, -170, 0, 10, 170, 180])
+values = st.fixed_dictionaries(
+    {},
+    optional={
+        "class": st.one_of(st.none(), st.lists(st.sampled_from(CLASSES), max_size=2)),
+        "age": st.one_of(st.none(), st.integers(0, 5)),
+        "name": st.sampled_from(["ann", "Anna", "bob", ""]),
+        "location": st.one_of(st.none(), st.tuples(degrees, longitudes)),
+        "fare": st.floats(0, 3, width=16),
+    },
+)
+boxes = st.builds(
+    lambda a, b, west, east: f"location IN BOX({min(a, b)}, {west}, {max(a, b)}, {east})",
+    degrees, degrees, longitudes, longitudes,
+)  # fmt: skip
+parts = st.one_of(
+    boxes,
+    st.builds("class WITHIN '{}'".format, st.sampled_from(CLASSES)),
+    st.builds("class CONTAINS ('{}', 'phd')".format, st.sampled_from(CLASSES)),
+    st.builds("age {} {}".format, st.sampled_from(["<", "<=", "=", "<>", ">"]), st.integers(0, 5)),
+    st.sampled_from(
+        [
+            "age BETWEEN 1 AND 3", "age + 1 > fare * 2", "name = 'ann'", "name > 'b'",
+            "name LIKE '%nn%'", "name LIKE 'A%'", "location IS NULL", "age IS NOT NULL",
+            "unknown = 3", "nobody LIKE 'x'", "unknown IS NULL", "TRUE", "age IN (1, 2)",
+            "DISTANCE(location, location) < 1",
+        ]
+    ),
+)  # fmt: skip
+addresses = st.recursive(
+    parts,
+    lambda inner: st.one_of(
+        st.builds("({} AND {})".format, inner, inner),
+        st.builds("({} OR {})".format, inner, inner),
+        st.builds("NOT ({})".format, inner),
+    ),
+    max_leaves=4,
+)
+messages = st.fixed_dictionaries({"price": st.integers(0, 3)})
+
+
+def as_condition(address):
+    """The address as a condition of a profile: its names are of the context."""
+    pieces = re.split(r"('[^']*')", address)
+    names = "|".join(NAMES)
+    return "".join(
+        piece if i % 2 else re.sub(rf"\b({names})\b", r"context.\1", piece)
+        for i, piece in enumerate(pieces)
+    )
+
+
+def expected_recipients(known, address):
+    oracle = NaiveFilter(graphs={"class": NaiveGraph(LINKS)})
+    for name, held in known.items():
+        oracle.update(name, held)
+        oracle.subscribe(name, as_condition(address), name)
+    return sorted(oracle.match({}))
+
+
+@given(
+    updates=st.lists(st.tuples(contexts, values), max_size=8),
+    asked=st.lists(st.tuples(addresses, messages), min_size=1, max_size=4),
+)
+@settings(max_examples=150, deadline=None)
+def test_addresses(updates, asked):
+    graph = germane.ContentGraph.from_edges(LINKS)
+    f = Filter(graphs={"class": graph})
+    known = {}
+    for name in ("ann", "bob", "cyd"):
+        f.subscribe(f"{name} 1", "price > 0", name)
+        f.subscribe(f"{name} 2", "price < context.age OR price = 2", name)
+    f.subscribe("nobody's", "price >= 0")
+    for name, held in updates:
+        f.update(name, held)
+        known.setdefault(name, {}).update(held)
+    for name in ("ann", "bob", "cyd"):
+        known.setdefault(name, {})
+    events, wanted = [], []
+    for seq, (address, message) in enumerate(asked):
+        reached = expected_recipients(known, address)
+        assert f.recipients(address) == reached
+        found = [name for name in f.match(message) if name.split()[0] in reached]
+        assert f.match(message, address=address) == found
+        events.append({"seq": seq, "kind": "message", "id": seq, **message, "address": address})
+        wanted.append(found)
+    assert f.process(events).by_message() == wanted
+    f.rewind()
+    table = pa.Table.from_pylist(events)
+    assert f.process(table).by_message() == wanted
+    f._check()
+
+
+def test_each_message_meets_the_contexts_before_it():
+    f = Filter()
+    f.subscribe("p", "price > 0", context="ann")
+    f.update("ann", {"age": 20})
+    told = f.process(
+        [
+            {"seq": 1, "kind": "message", "id": "a", "price": 1, "address": "age < 30"},
+            {"seq": 2, "kind": "update", "id": "ann", "age": 31},
+            {"seq": 3, "kind": "message", "id": "b", "price": 1, "address": "age < 30"},
+            {"seq": 4, "kind": "message", "id": "c", "price": 1, "address": "age <"},
+            {"seq": 5, "kind": "message", "id": "d", "price": 1, "address": 7},
+            {"seq": 6, "kind": "update", "id": "ann", "age": 1, "address": "age < 30"},
+            {"seq": 7, "kind": "message", "id": "e", "price": 1},
+        ]
+    )
+    assert told.by_message() == [["p"], [], ["p"]]
+    assert [rejected.seq for rejected in told.rejected] == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("age >", "found the end"),
+        ("context.age > 3", "drop the prefix"),
+        ("age = 'x'", "cannot be compared"),
+        ("class WITHIN 'nobody'", "unknown node"),
+        ("location IN BOX(5, 1, 2, 3)", "upside down"),
+        ("location IN BOX(-91, 1, 2, 3)", "between -90 and 90"),
+        ("location IN BOX(1, 1, 2, 181)", "between -180 and 180"),
+        ("location IN BOX(1, 2, 3)", "the next edge"),
+        ("age IN BOX(1, 2, 3, 4)", "must be a location"),
+        ("document MATCHES 'a' COST < 3", "an attribute of the message"),
+        (None, "as a str"),
+    ],
+)
+def test_addresses_that_are_refused(address, message):
+    f = Filter(graphs={"class": germane.ContentGraph.from_edges(LINKS)})
+    f.update("ann", {"age": 3, "class": "phd", "location": (1, 2)})
+    with pytest.raises(germane.GermaneError, match=message):
+        f.recipients(address)
+
+
+def test_an_address_teaches_nothing():
+    f = Filter()
+    f.update("ann", {"age": 3})
+    assert f.recipients("colour = 'red' OR size < 3") == []
+    f.update("ann", {"colour": 7, "size": "large"})
+    assert f.recipients("colour = 7 AND size = 'large'") == ["ann"]
+    closed = Filter(schema={"age": "number"})
+    closed.update("ann", {"age": 3})
+    with pytest.raises(germane.UnknownAttribute):
+        closed.recipients("agee = 3")
+
+
+def test_many_contexts():
+    rng = np.random.default_rng(1)
+    f = Filter()
+    ids = np.arange(20_000)
+    ages = rng.integers(0, 90, len(ids))
+    f.update_many(ids, "age", ages)
+    assert f.recipients("age BETWEEN 15 AND 35") == ids[(ages >= 15) & (ages <= 35)].tolist()
+    assert f.recipients("age > 100") == []
+
+
+def test_boxes_in_profiles():
+    f = Filter()
+    f.subscribe("here", "location IN BOX(48.0, 9.0, 48.4, 9.2)")
+    f.subscribe("pacific", "location IN BOX(-10, 170, 10, -170)")
+    f.subscribe("elsewhere", "location NOT IN BOX(48, 9, 48.4, 9.2)")
+    f.subscribe("pole", "location IN BOX(90, -180, 90, 180)")
+    assert f.match({"location": (48.1, 9.1)}) == ["here"]
+    assert f.match({"location": (0, 175)}) == ["elsewhere", "pacific"]
+    assert f.match({"location": (0, -170)}) == ["elsewhere", "pacific"]
+    assert f.match({"location": (90, 33)}) == ["elsewhere", "pole"]
+    assert f.match({"location": None}) == []
