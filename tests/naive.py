@@ -28,7 +28,9 @@ Type = str | NaiveGraph
 
 EARTH_RADIUS_M = 6371008.8
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KEYWORDS = frozenset("AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS BOX".split())
+KEYWORDS = frozenset(
+    "AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS BOX".split()
+)
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 FIELDS = "seq kind id removed context condition graph add remove".split()  # the rest: attributes
 
