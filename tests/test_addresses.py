@@ -77,12 +77,22 @@ def expected_recipients(known, address):
     return sorted(oracle.match({}))
 
 
+@pytest.mark.parametrize("indexed", [False, True])
 @given(
     updates=st.lists(st.tuples(contexts, values), max_size=8),
     asked=st.lists(st.tuples(addresses, messages), min_size=1, max_size=4),
 )
 @settings(max_examples=150, deadline=None)
-def test_addresses(updates, asked):
+def test_addresses(indexed, updates, asked):
+    with pytest.MonkeyPatch.context() as patch:
+        if indexed:  # even so few contexts, in the smallest buckets
+            patch.setattr("germane.filter.addresses.FEW_CONTEXTS", 0)
+            patch.setattr("germane.filter.addresses.WORTH", 0.01)
+            patch.setattr("germane.index.points.PER_BUCKET", 1)
+        check_addresses(updates, asked)
+
+
+def check_addresses(updates, asked):
     graph = germane.ContentGraph.from_edges(LINKS)
     f = Filter(graphs={"class": graph})
     known = {}
@@ -93,6 +103,7 @@ def test_addresses(updates, asked):
     for name, held in updates:
         f.update(name, held)
         known.setdefault(name, {}).update(held)
+        f.recipients("age < 2 AND location IN BOX(-40, -170, 40, 10)")  # so there are indexes
     for name in ("ann", "bob", "cyd"):
         known.setdefault(name, {})
     events, wanted = [], []
@@ -164,14 +175,30 @@ def test_an_address_teaches_nothing():
         closed.recipients("agee = 3")
 
 
-def test_many_contexts():
+def test_many_contexts_that_change():
+    """The index follows, in lists that fill up and are built anew."""
     rng = np.random.default_rng(1)
     f = Filter()
     ids = np.arange(20_000)
-    ages = rng.integers(0, 90, len(ids))
+    ages, fares = rng.normal(40, 20, len(ids)), rng.integers(0, 1000, len(ids)).astype(float)
+    f.update_many(ids, "fare", fares)
     f.update_many(ids, "age", ages)
-    assert f.recipients("age BETWEEN 15 AND 35") == ids[(ages >= 15) & (ages <= 35)].tolist()
-    assert f.recipients("age > 100") == []
+    for turn in range(12):
+        low = 20 + turn
+        wanted = (ages >= low) & (ages <= low + 1) | (fares == turn)
+        address = f"age BETWEEN {low} AND {low + 1} OR fare = {turn}"
+        assert f.recipients(address) == ids[wanted].tolist()
+        assert f.recipients("age > 1000") == []
+        some = rng.choice(len(ids), 5_000, replace=False)
+        ages[some] = rng.normal(40 + 5 * turn, 2, len(some))  # they gather
+        f.update_many(some, "age", ages[some])
+    index = f._points.indexes[f._contexts.slots["age"][0]]
+    assert index.builds > 1
+    f.update_many(ids[:100], "age", [None] * 100)
+    assert f.recipients("age < 1000") == ids[100:].tolist()
+    f.update_many(np.arange(20_000, 50_000), "age", np.full(30_000, 33.0))
+    assert len(f.recipients("age = 33")) == 30_000
+    f._check()
 
 
 def test_boxes_in_profiles():

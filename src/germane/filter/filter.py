@@ -22,7 +22,7 @@ from germane.category.sets import Categories, Given
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, type_of_value
-from germane.filter.addresses import Addressed, compile_address, reached
+from germane.filter.addresses import Addressed, Points, compile_address, reached
 from germane.filter.batches import Batches, Found
 from germane.filter.deliveries import Deliveries
 from germane.filter.documents import DocumentPatterns, delivery_costs
@@ -125,6 +125,7 @@ class Filter:
             self._tables,
             self._follow_strings,
         )
+        self._points = Points(self._contexts)
         self._categories.uses = self._uses_of_nodes
         self._epoch = self._strings.epoch
         self._n_updates = 0
@@ -330,6 +331,7 @@ class Filter:
             self._tables.follow_graphs()
             self._categories.refresh()
         disturbed = self._contexts.set(rows, slot, keys)
+        self._points.follow(rows, slot)
         self._n_updates += len(rows)
         self._tables.count_updates(slot, len(rows))
         if slot in self._tables.posted_slots:
@@ -361,6 +363,7 @@ class Filter:
         pool = self._conjunctions.pool
         pool[places] = moved(pool[places])
         self._strings.settle()
+        self._points.clear()
         self._texts.renumbered()
         self._tables.rebuild()
 
@@ -588,8 +591,11 @@ class Filter:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays (Python's own ids and strings are not counted)."""
-        parts = (self._contexts, self._conjunctions, self._tables, self._profiles)
-        return sum(part.nbytes for part in parts) + self._documents.patterns.nbytes
+        parts = (
+            self._contexts, self._conjunctions, self._tables, self._profiles,
+            self._documents.patterns, self._points,
+        )  # fmt: skip
+        return sum(part.nbytes for part in parts)
 
     def save(self, path: str | Path) -> None:
         """Write everything, indexes included, to one file."""
@@ -651,6 +657,7 @@ class Filter:
         self._conjunctions._check()
         self._profiles._check()
         self._tables._check()
+        self._points._check()
 
 
 def _sequence(values: Any, what: str, dimensions: int = 1) -> Any:

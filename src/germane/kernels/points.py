@@ -1,0 +1,102 @@
+"""Contexts by value, in buckets: which of them may be within an interval.
+
+Bucket b has the contexts whose key is in [bounds[b], bounds[b + 1]), or had been: a list may name
+contexts that have left it, which ``bucket`` tells, and never lacks one that is there.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from germane.kernels.compile import inlined, kernel
+
+NOWHERE = -1
+
+
+@inlined
+def bucket_of(key: Any, bounds: Any) -> Any:
+    """The bucket of a key; NOWHERE for NULL."""
+    if key != key:
+        return NOWHERE
+    low, high = 0, bounds.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if bounds[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return max(low - 1, 0)
+
+
+@kernel
+def place(values: Any, bounds: Any, bucket: Any, at: Any, count: Any, room: Any, pool: Any) -> None:
+    """Build all lists, with some room in each."""
+    n = values.shape[0]
+    count[:] = 0
+    for i in range(n):
+        bucket[i] = bucket_of(values[i], bounds)
+        if bucket[i] != NOWHERE:
+            count[bucket[i]] += 1
+    used = np.int64(0)
+    for b in range(count.shape[0]):
+        at[b] = used
+        room[b] = count[b] + (count[b] >> 2) + 4
+        used += room[b]
+    count[:] = 0
+    for i in range(n):
+        b = bucket[i]
+        if b != NOWHERE:
+            pool[at[b] + count[b]] = i
+            count[b] += 1
+
+
+@kernel
+def move(
+    contexts: Any, values: Any, bounds: Any, bucket: Any, at: Any, count: Any, room: Any, pool: Any
+) -> Any:
+    """Contexts have other values; False where a list is full, and all is to be built anew."""
+    for i in range(contexts.shape[0]):
+        context = contexts[i]
+        b = bucket_of(values[context], bounds)
+        if b == bucket[context]:
+            continue
+        bucket[context] = b
+        if b != NOWHERE:
+            if count[b] == room[b]:
+                # Those that have left make room.
+                kept = 0
+                for k in range(at[b], at[b] + count[b]):
+                    if bucket[pool[k]] == b and pool[k] != context:
+                        pool[at[b] + kept] = pool[k]
+                        kept += 1
+                count[b] = kept
+                if 4 * kept > 3 * room[b]:
+                    return False
+            pool[at[b] + count[b]] = context
+            count[b] += 1
+    return True
+
+
+@kernel
+def named(low: Any, high: Any, bounds: Any, count: Any) -> Any:
+    """How many entries the lists of an interval have."""
+    total = np.int64(0)
+    for b in range(bucket_of(low, bounds), bucket_of(high, bounds) + 1):
+        total += count[b]
+    return total
+
+
+@kernel
+def collect(
+    low: Any, high: Any, bounds: Any, bucket: Any, at: Any, count: Any, pool: Any, values: Any,
+    seen: Any, out: Any, n: Any,
+) -> Any:  # fmt: skip
+    """Append the contexts within an interval that were not seen yet; how many there are then."""
+    for b in range(bucket_of(low, bounds), bucket_of(high, bounds) + 1):
+        for k in range(at[b], at[b] + count[b]):
+            context = pool[k]
+            if low <= values[context] <= high and not seen[context]:
+                seen[context] = True
+                out[n] = context
+                n += 1
+    return n
