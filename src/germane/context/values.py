@@ -159,6 +159,15 @@ def location(name: str, value: Any) -> tuple[float, float]:
     return pair
 
 
+def locations(name: str, values: Any) -> NDArray[np.float64]:
+    """Latitudes and longitudes of many locations, [n, 2]."""
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "fiu":
+        pairs = np.ascontiguousarray(values, np.float64)
+        if pairs.shape[1] == 2 and (np.abs(pairs) <= (90.0, 180.0)).all():
+            return pairs
+    return np.array([location(name, value) for value in values])
+
+
 def column(name: str, type_: str, values: Any, strings: Strings, keep: bool) -> NDArray[np.float64]:
     """The keys of many values (one array in C where the values are an array of numbers)."""
     if isinstance(values, np.ndarray):

@@ -17,6 +17,7 @@ from germane.filter.batches import Found
 from germane.filter.compile import FLIPPED, Names, compile_row
 from germane.index.points import PointIndex
 from germane.kernels import addresses as kernels
+from germane.kernels import points
 from germane.kernels.conjunctions import ROW
 from germane.language import compile_condition, tree
 from germane.model import InvalidValue
@@ -26,10 +27,18 @@ if TYPE_CHECKING:
 
 
 WORTH = 4
-"""Where an index names more than one in so many contexts, they are tested one by one."""
+"""Where an index names more than one in so many contexts, everybody is looked at."""
 FEW_CONTEXTS = 4096
-"""So many are tested one by one."""
-Interval = tuple[float, float]
+"""So many are looked at without an index."""
+
+
+class Alternative(NamedTuple):
+    """Closed intervals that a conjunction implies, by slot; ``whole`` if it says nothing else."""
+
+    slots: NDArray[np.int32]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    whole: bool
 
 
 class Address(NamedTuple):
@@ -37,8 +46,8 @@ class Address(NamedTuple):
 
     code: NDArray[np.int32]
     constants: NDArray[np.float64]
-    intervals: list[dict[int, Interval]] | None
-    """What each of its alternatives says of slots, as far as it can be looked up; None: nothing."""
+    alternatives: list[Alternative]
+    """One of them is TRUE where the address is."""
 
 
 def compile_address(f: "Filter", text: Any) -> Address:
@@ -65,21 +74,20 @@ def compile_address(f: "Filter", text: Any) -> Address:
     )
     shape, constants, _ = compile_row((condition.nnf,), names)
     code = np.array(shape.wakes or shape.program, np.int32).reshape(-1, 3)
-    intervals: list[dict[int, Interval]] | None = None
-    if condition.conjunctions is not None:
-        intervals = []
-    for literals in condition.conjunctions or ():
-        said = _intervals(literals, names)
-        if said is None or intervals is None:
-            intervals = None
-            break
-        intervals.append(said)
-    return Address(code, np.array([*constants, 0.0]), intervals)
+    nothing = [Alternative(_NO_SLOTS, _NO_BOUNDS, _NO_BOUNDS, False)]
+    found = condition.conjunctions
+    said = nothing if found is None else [_intervals(literals, names) for literals in found]
+    return Address(code, np.array([*constants, 0.0]), said)
 
 
-def _intervals(literals: Iterable[tree.Node], names: Names) -> dict[int, Interval] | None:
-    """Closed intervals of slots that a conjunction implies; None if it implies none."""
-    found: dict[int, Interval] = {}
+_NO_SLOTS: NDArray[np.int32] = np.empty(0, np.int32)
+_NO_BOUNDS: NDArray[np.float64] = np.empty(0)
+
+
+def _intervals(literals: Iterable[tree.Node], names: Names) -> Alternative:
+    """What a conjunction says of slots."""
+    found: dict[int, tuple[float, float]] = {}
+    whole = True
 
     def within(slot: int, low: float, high: float) -> None:
         known = found.get(slot, (-np.inf, np.inf))
@@ -91,22 +99,30 @@ def _intervals(literals: Iterable[tree.Node], names: Names) -> dict[int, Interva
             if isinstance(left, tree.Const):
                 left, right = right, left
                 operation = FLIPPED.get(operation, operation)
-            if not isinstance(left, tree.Context) or not isinstance(right, tree.Const):
-                continue
-            slots = names.context(left.name)
-            if operation == "<>" or not slots:
-                continue
-            text = right.type == "string"
-            key = names.label(str(right.value)) if text else float(right.value)
-            low = key if operation in ("=", ">", ">=") else -np.inf
-            within(slots[0], low, key if operation in ("=", "<", "<=") else np.inf)
+            if isinstance(left, tree.Context) and isinstance(right, tree.Const):
+                slots = names.context(left.name)
+                if slots and operation != "<>":
+                    text = right.type == "string"
+                    key = names.label(str(right.value)) if text else float(right.value)
+                    low, high = -np.inf, np.inf
+                    if operation in ("=", ">", ">="):
+                        low = np.nextafter(key, np.inf) if operation == ">" else key
+                    if operation in ("=", "<", "<="):
+                        high = np.nextafter(key, -np.inf) if operation == "<" else key
+                    within(slots[0], low, high)
+                    continue
         elif isinstance(literal, tree.InBox) and isinstance(literal.operand, tree.Context):
             slots = names.context(literal.operand.name)
             if len(slots) == 2 and not literal.negated:
                 within(slots[0], literal.south, literal.north)
                 if literal.west <= literal.east:
                     within(slots[1], literal.west, literal.east)
-    return found or None
+                    continue
+        whole = False
+    slots_said = np.array(list(found), np.int32)
+    bounds = np.array(list(found.values()), np.float64).reshape(-1, 2)
+    lows, highs = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
+    return Alternative(slots_said, lows, highs, whole)
 
 
 class Points:
@@ -115,6 +131,8 @@ class Points:
     def __init__(self, contexts: Contexts) -> None:
         self.contexts = contexts
         self.indexes: dict[int, PointIndex] = {}
+        self.seen: NDArray[np.bool_] = np.zeros(0, np.bool_)  # clear at rest
+        self.out: NDArray[np.int32] = np.zeros(0, np.int32)
 
     def follow(self, rows: NDArray[np.int32], slot: int) -> None:
         """Contexts have other values in a slot."""
@@ -122,27 +140,23 @@ class Points:
         if index is not None:
             index.update(rows, self.contexts.values[slot])
 
-    def candidates(self, address: Address) -> NDArray[np.int32] | None:
-        """The contexts that an address may reach; None: look at all of them."""
+    def collect(self, said: Alternative, seen: NDArray[np.bool_], out: NDArray[np.int32]) -> int:
+        """Write the contexts within an alternative's intervals that were not seen; how many."""
         n = self.contexts.ids.n_rows
-        if address.intervals is None or n < FEW_CONTEXTS:
-            return None
-        chosen = []
-        total = 0
-        for said in address.intervals:
-            costs = {slot: self._index(slot).named(*said[slot]) for slot in said}
-            slot = min(costs, key=lambda slot: costs[slot])
-            total += costs[slot]
-            chosen.append((slot, said[slot]))
-        if total > n // WORTH:
-            return None
-        out: NDArray[np.int32] = np.empty(total, np.int32)
-        seen = np.zeros(n, np.bool_)
-        n_found = 0
-        for slot, (low, high) in chosen:
-            values = self.contexts.values[slot]
-            n_found = self._index(slot).collect(low, high, values, seen, out, n_found)
-        return out[:n_found]
+        values = self.contexts.values
+        intervals = list(
+            zip(said.slots.tolist(), said.lows.tolist(), said.highs.tolist(), strict=True)
+        )
+        if n >= FEW_CONTEXTS and intervals:
+            costs = [self._index(slot).named(low, high) for slot, low, high in intervals]
+            best = int(np.argmin(costs))
+            if costs[best] <= n // WORTH:
+                slot, low, high = intervals[best]
+                return self._index(slot).collect(
+                    low, high, said.slots, said.lows, said.highs, values, seen, out, 0
+                )
+        found: int = points.scan(n, said.slots, said.lows, said.highs, values, seen, out, 0)
+        return found
 
     def _index(self, slot: int) -> PointIndex:
         """The index of a slot, made when it is first asked for."""
@@ -165,28 +179,44 @@ class Points:
             index._check(self.contexts.values[slot])
 
 
-def reached(f: "Filter", address: Address) -> NDArray[np.bool_]:
-    """Of each context's row, whether an address reaches it now."""
+def reached(f: "Filter", address: Address) -> NDArray[np.int32]:
+    """The rows of the contexts that an address reaches now."""
     f._tables.follow_graphs()
     f._categories.refresh()
+    index = f._points
     n = f._contexts.ids.n_rows
-    found = np.zeros(n, np.bool_)
+    if len(index.seen) < n:
+        index.seen, index.out = np.zeros(2 * n, np.bool_), np.empty(2 * n, np.int32)
+    found = [np.empty(0, np.int32)]
+    for said in address.alternatives:
+        rows = index.out[: index.collect(said, index.seen, index.out)].copy()
+        if not said.whole:
+            passed = _tested(f, address, rows)
+            index.seen[rows] = False  # another alternative may be TRUE
+            rows = passed
+            index.seen[rows] = True
+        found.append(rows)
+    everybody = np.concatenate(found)
+    index.seen[everybody] = False
+    return everybody
+
+
+def _tested(f: "Filter", address: Address, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Those of some contexts for which an address is TRUE."""
+    there = np.zeros(f._contexts.ids.n_rows, np.bool_)
     row = np.zeros(1, ROW)
     row["step"] = 2  # constants lie one after the other
     owner = np.zeros(1, np.int32)
-    wanted = f._points.candidates(address)
-    if wanted is None:
-        wanted = np.arange(n, dtype=np.int32)
-    waiting = np.empty(len(wanted), np.int32)
+    wanted, waiting = rows, np.empty(len(rows), np.int32)
     while len(wanted):
         n_waiting = kernels.test_contexts(
             wanted, len(address.code), row, owner, address.code, address.constants,
-            f._contexts.values, *f._texts.view, f._tables.graphs, found, waiting,
+            f._contexts.values, *f._texts.view, f._tables.graphs, there, waiting,
         )  # fmt: skip
         wanted = waiting[:n_waiting].copy()
         if n_waiting:
             f._texts.answer({})
-    return found
+    return rows[there[rows]]
 
 
 class Addressed:
@@ -207,7 +237,9 @@ class Addressed:
         """The profiles, by row, whose contexts an address reaches; never those without one."""
         if text not in self._reached:
             self.check(text)
-            self._reached[text] = reached(self.f, self._known[text])
+            there = np.zeros(self.f._contexts.ids.n_rows, np.bool_)
+            there[reached(self.f, self._known[text])] = True
+            self._reached[text] = there
         owners = self.f._profiles.ids._owners_of(profiles)
         there = self._reached[text]
         if not len(there):

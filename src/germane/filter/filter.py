@@ -21,7 +21,7 @@ from germane.category import ContentGraph
 from germane.category.sets import Categories, Given
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
-from germane.context.values import column, key, location, type_of_value
+from germane.context.values import column, key, location, locations, type_of_value
 from germane.filter.addresses import Addressed, Points, compile_address, reached
 from germane.filter.batches import Batches, Found
 from germane.filter.deliveries import Deliveries
@@ -304,7 +304,7 @@ class Filter:
             if type_ is not None:
                 draft.fix(attribute, type_)
         if type_ == "location":
-            pairs = np.array([location(attribute, value) for value in values])
+            pairs = locations(attribute, values)
             columns = [np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])]
         elif type_ is not None and type_.startswith(CATEGORY):
             self._keep_sets()
@@ -399,8 +399,7 @@ class Filter:
 
     def recipients(self, address: str) -> list[Any]:
         """The ids of the contexts that an address reaches now, sorted."""
-        there = reached(self, compile_address(self, address))
-        return self._contexts.ids.in_order(np.flatnonzero(there).astype(np.int32))
+        return self._contexts.ids.in_order(reached(self, compile_address(self, address)))
 
     def match_rows(self, message: Any) -> NDArray[np.int32]:
         """As ``match``, but the profiles' rows, each once, in no order.
@@ -690,6 +689,8 @@ def _path(path: Any) -> Path:
 
 
 def _type_of_column(name: str, values: Any) -> str | None:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and values.ndim == 2:
+        return "location"
     if isinstance(values, np.ndarray) and values.dtype.kind in "iufbM":
         return {"b": "boolean", "M": "timestamp"}.get(values.dtype.kind, "number")
     for value in values:

@@ -55,15 +55,18 @@ class PointIndex:
         self,
         low: float,
         high: float,
+        slots: NDArray[np.int32],
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
         values: NDArray[np.float64],
         seen: NDArray[np.bool_],
         out: NDArray[np.int32],
         n: int,
     ) -> int:
-        """Append the contexts within an interval that were not seen yet; how many there are."""
+        """Append the contexts within intervals that were not seen yet; how many there are."""
         found: int = kernels.collect(
-            low, high, self.bounds, self.bucket, self.at, self.count, self.pool, values, seen,
-            out, n,
+            low, high, self.bounds, self.at, self.count, self.pool, slots, lows, highs, values,
+            seen, out, n,
         )  # fmt: skip
         return found
 

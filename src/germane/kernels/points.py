@@ -11,6 +11,7 @@ import numpy as np
 from germane.kernels.compile import inlined, kernel
 
 NOWHERE = -1
+STRETCH = 4096
 
 
 @inlined
@@ -86,17 +87,54 @@ def named(low: Any, high: Any, bounds: Any, count: Any) -> Any:
     return total
 
 
+@inlined
+def passes(context: Any, slots: Any, lows: Any, highs: Any, values: Any) -> Any:
+    """Whether a context's values are within intervals; NULL never is."""
+    for k in range(slots.shape[0]):
+        value = values[slots[k], context]
+        if not (lows[k] <= value and value <= highs[k]):
+            return False
+    return True
+
+
 @kernel
 def collect(
-    low: Any, high: Any, bounds: Any, bucket: Any, at: Any, count: Any, pool: Any, values: Any,
-    seen: Any, out: Any, n: Any,
+    low: Any, high: Any, bounds: Any, at: Any, count: Any, pool: Any, slots: Any, lows: Any,
+    highs: Any, values: Any, seen: Any, out: Any, n: Any,
 ) -> Any:  # fmt: skip
-    """Append the contexts within an interval that were not seen yet; how many there are then."""
+    """Append contexts within intervals, looked up by one of them; how many there are then.
+
+    Those that are ``seen`` are left out.
+    """
     for b in range(bucket_of(low, bounds), bucket_of(high, bounds) + 1):
         for k in range(at[b], at[b] + count[b]):
             context = pool[k]
-            if low <= values[context] <= high and not seen[context]:
+            if not seen[context] and passes(context, slots, lows, highs, values):
                 seen[context] = True
                 out[n] = context
                 n += 1
+    return n
+
+
+@kernel
+def scan(
+    n_contexts: Any, slots: Any, lows: Any, highs: Any, values: Any, seen: Any, out: Any, n: Any
+) -> Any:
+    """As ``collect``, by a look at everybody: a stretch of each column after the other."""
+    mask = np.empty(STRETCH, np.uint8)
+    for begin in range(0, n_contexts, STRETCH):
+        size = min(STRETCH, n_contexts - begin)
+        for i in range(size):
+            mask[i] = not seen[begin + i]
+        for k in range(slots.shape[0]):
+            column = values[slots[k]]
+            low, high = lows[k], highs[k]
+            for i in range(size):
+                value = column[begin + i]
+                mask[i] &= (low <= value) & (value <= high)
+        for i in range(size):
+            out[n] = begin + i
+            n += mask[i]
+    for i in range(n):
+        seen[out[i]] = True
     return n
