@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from batchings import LONGER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import NaiveFilter
@@ -82,7 +83,7 @@ def expected_recipients(known, address):
     updates=st.lists(st.tuples(contexts, values), max_size=8),
     asked=st.lists(st.tuples(addresses, messages), min_size=1, max_size=4),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60 * LONGER, deadline=None)
 def test_addresses(indexed, updates, asked):
     with pytest.MonkeyPatch.context() as patch:
         if indexed:  # even so few contexts, in the smallest buckets

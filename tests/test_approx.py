@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from batchings import LONGER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_approx import cases, cost_by_enumeration, cost_by_recurrence, matches
@@ -36,7 +37,7 @@ def costs_of(patterns, numbers, documents):
 
 @pytest.mark.parametrize("form", ["savings", "time", "space"])
 @given(listed=st.lists(cases(), min_size=1, max_size=6))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120 * LONGER, deadline=None)
 def test_patterns_and_documents(form, listed):
     """All patterns of some cases against all their documents, at once."""
     patterns = Patterns(form)
@@ -52,7 +53,7 @@ def test_patterns_and_documents(form, listed):
 
 
 @given(cases())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150 * LONGER, deadline=None)
 def test_embeddings(case):
     """Each event has its own cost, which is the sum of its steps."""
     pattern, document, threshold, own, admin = case
@@ -141,7 +142,7 @@ actions_of = st.one_of(
 
 
 @given(general=cases(), actions=st.lists(actions_of, min_size=2, max_size=14))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50 * LONGER, deadline=None)
 def test_filters(tmp_path_factory, general, actions):
     """Patterns with other predicates, while profiles, contexts and documents come and go."""
     admin = general[4]

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from batchings import LONGER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import NaiveError, NaiveFilter
@@ -157,7 +158,7 @@ class Both:
 @pytest.mark.parametrize("plan", [None, "under", "over"])
 @pytest.mark.parametrize("about", FILTERS, ids=repr)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30 * LONGER, deadline=None)
 def test_sequences(about, plan, data):
     both = Both(about, data.draw(links), plan)
     for action in data.draw(actions):
@@ -169,7 +170,7 @@ def test_sequences(about, plan, data):
 @pytest.mark.parametrize("plan", [None, "under", "over"])
 @pytest.mark.parametrize("matcher", ["search", "lists"])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30 * LONGER, deadline=None)
 def test_other_matchers(matcher, plan, data):
     """The paper's other two give the same answers, whatever moves and changes."""
     both = Both({"index": "agile", "policy": "always"}, data.draw(links), plan, matcher)
@@ -447,7 +448,7 @@ events = st.lists(
 
 @pytest.mark.parametrize("about", FILTERS[1:4], ids=repr)
 @given(edges=links, listed=events, cuts=st.lists(st.integers(0, 30)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30 * LONGER, deadline=None)
 def test_events(about, edges, listed, cuts):
     """One sequence of events, cut anywhere, links that change in the midst of it."""
     both = Both(about, edges)
