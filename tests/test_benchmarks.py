@@ -700,7 +700,7 @@ def test_approximate_matches_without_a_cost_are_those_of_xpath(library, results:
     seen = recorded(results, "approximate")
     assert seen["answers_agree"]
     assert [line["profiles"] for line in seen["sizes"]] == [200, 200, 400, 400]
-    assert len(seen["bars"]) == 5
+    assert len(seen["bars"]) == 7
     assert all(len(seconds) == 2 for seconds in seen["seconds"].values())
 
 

@@ -649,6 +649,7 @@ class Filter:
 
     def _check(self) -> None:
         """Assert all invariants of all parts."""
+        self._tables.follow_graphs()  # they may have changed since the last message
         self._strings._check()
         self._categories._check()
         assert self._epoch == self._strings.epoch
