@@ -386,6 +386,8 @@ class Categories:
         """Point to what is current: graphs, sets, and the sets of the messages to come."""
         self.refresh()
         for number, graph in enumerate(self.graphs):
+            if not (given.documents if number == self.flat else given.count(number)):
+                continue  # nobody will look
             ends, nodes = given.of(number)
             self._point(number, kernels.GIVEN_AT, ends)
             self._point(number, kernels.GIVEN, graph.view.component[nodes])
@@ -408,7 +410,7 @@ class Categories:
         place = graph * N_ARRAYS + which
         if self._arrays[place] is not array:
             self._arrays[place] = array
-            self.places[place] = (array.ctypes.data, len(array), len(array))
+            self.places[place] = (array.__array_interface__["data"][0], len(array), len(array))
 
     # saving ----------------------------------------------------------------------------------
 
