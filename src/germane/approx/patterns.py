@@ -32,6 +32,7 @@ __all__ = ["Found", "Patterns"]
 
 FORMS = ("savings", "time", "space")
 MAX_GAP = 10_000_000
+LAST_EPOCH = 2_000_000_000
 MANY_HITS = 1_000_000
 MANY_PLACES = 16_384
 """Elements at which the vertices of a pattern may be, before sparse evaluation is given up."""
@@ -645,6 +646,12 @@ class _Scratch:
 
     def fit(self, patterns: Patterns, documents: Arrays, word: NDArray[np.int32]) -> None:
         """Make room for the largest of some documents."""
+        if self.state[0] > LAST_EPOCH:  # epochs are 32 bits wide where there are many
+            for array in (self.label_epoch, self.phrase_epoch, self.leaf_epoch):
+                array[:] = 0
+            self.skeleton_epoch[:] = 0
+            self.gains["epoch"] = 0
+            self.state[0] = 0
         self.label_epoch = longer(self.label_epoch, len(patterns.labels))
         n_phrases = patterns._phrase.used
         self.phrase_epoch = longer(self.phrase_epoch, n_phrases)

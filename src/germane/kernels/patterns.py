@@ -56,7 +56,7 @@ PHRASE = np.dtype(
 )
 """``next`` is the next phrase with the same first word; then the first alternative that is it."""
 HIT = np.dtype([("element", np.int32), ("next", np.int32)])
-GAIN = np.dtype([("epoch", np.int64), ("gain", np.float32), ("need", np.float32)])
+GAIN = np.dtype([("epoch", np.int32), ("gain", np.float32), ("need", np.float32)])
 """What a pattern has gained, and what it has to gain more than: base less threshold."""
 PLACED = np.dtype([("element", np.int32), ("cost", np.float64)])
 TOO_MANY = -1.0
