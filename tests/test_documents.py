@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 import germane
 from germane import ConditionError, Filter, InvalidValue, Transformations
-from germane.approx import documents
-from germane.approx.documents import Documents, parse
+from germane.approx.documents import parse
 from germane.cli.app import app
 from germane.filter.documents import MatchesEverything
 from germane.language.patterns import parse_pattern
@@ -415,10 +414,3 @@ def test_the_command(tmp_path):
     told = CliRunner().invoke(app, arguments)
     assert told.exit_code == 2
     assert "never closed" in told.output
-
-
-def test_limits_are_those_of_the_module():
-    assert documents.MAX_BYTES == 10 << 20
-    arena = Documents()
-    arena.add("<a/>")
-    assert arena.arrays().labels == ["a"]

@@ -240,7 +240,7 @@ class Addressed:
             there = np.zeros(self.f._contexts.ids.n_rows, np.bool_)
             there[reached(self.f, self._known[text])] = True
             self._reached[text] = there
-        owners = self.f._profiles.ids._owners_of(profiles)
+        owners = self.f._profiles.ids.owners_of(profiles)
         there = self._reached[text]
         if not len(there):
             return profiles[:0]

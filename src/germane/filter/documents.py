@@ -68,9 +68,12 @@ class DocumentPatterns:
         """The key of a message's document."""
         if is_null(value):
             return float("nan")
-        if given.documents is None:
-            given.documents = Documents()
         try:
+            if given is self.categories.nobody:  # no condition has a pattern
+                parse(value)
+                return float("nan")
+            if given.documents is None:
+                given.documents = Documents()
             return -1.0 - int(given.documents.add(value))
         except InvalidValue as error:
             raise InvalidValue(f"attribute {name!r}: {error}") from None
@@ -196,7 +199,7 @@ def delivery_costs(
     if given.documents is None or not len(messages):
         return costs
     deliveries, rows = _rows_of(f, profiles)
-    keys, places = _patterns_of(f, rows)
+    _, keys, places = f._tables.constants(f._categories.flat, rows.astype(np.int32))
     if not len(keys):
         return costs
     has = np.zeros(len(messages), np.bool_)
@@ -240,11 +243,3 @@ def _rows_of(
         found.append(rows)
         rows = sibling[rows].astype(np.int64)
     return np.concatenate(deliveries), np.concatenate(found)
-
-
-def _patterns_of(
-    f: "Filter", rows: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The patterns of rows, and the place of their row among them."""
-    _, keys, places = f._tables.constants(f._categories.flat, rows.astype(np.int32))
-    return keys, places

@@ -140,8 +140,14 @@ class ArrowEvents:
                 except GermaneError as error:
                     self._reject(i, error)
                     kinds[i] = -1
-        self.addresses = self._column("address")
         return kinds
+
+    def _addresses_of(self, run: NDArray[np.int64]) -> list[Any] | None:
+        """The addresses of messages; None if no event of the table has one."""
+        if "address" not in self._names:
+            return None
+        column = self.table.column("address")
+        return column.take(run).to_pylist() if column.null_count < self.n else None
 
     @property
     def _names(self) -> list[str]:
@@ -215,8 +221,10 @@ class ArrowEvents:
     def _messages(self, run: NDArray[np.int64]) -> None:
         f = self.f
         run = self._settle(run, False)
-        addressed = Addressed(f)
-        run = self._check_addresses(run, addressed)
+        addressed, texts = Addressed(f), self._addresses_of(run)
+        if texts is not None:
+            taken = [self._understood(i, t, addressed) for i, t in zip(run, texts, strict=True)]
+            run, texts = run[taken], [t for t, ok in zip(texts, taken, strict=True) if ok]
         if not len(run):
             return
         key = (f._messages.n_slots, f._strings.version, len(self._settled))
@@ -230,8 +238,8 @@ class ArrowEvents:
         if f._categories:
             f._use(self.columns.given, vectors)
         found = f._batches.match(vectors, raw_of)
-        if isinstance(self.addresses, list):
-            found = addressed.filter(found, [self.addresses[i] for i in run.tolist()])
+        if texts is not None:
+            found = addressed.filter(found, texts)
         f._delivered(found)
         matches = Matches(found, f._profiles.ids)
         f._price(matches, self.columns.given, vectors, raw_of)
@@ -242,18 +250,15 @@ class ArrowEvents:
         )
         self.out.add(matches, self.seqs[run], ids)
 
-    def _check_addresses(self, run: NDArray[np.int64], addressed: Addressed) -> NDArray[np.int64]:
-        """The messages of a run whose addresses, if any, can be understood."""
-        kept = []
-        for i in run.tolist() if "address" in self._names else ():
-            if self.addresses[i] is not None:
-                try:
-                    addressed.check(self.addresses[i])
-                except GermaneError as error:
-                    self._reject(i, error)
-                    continue
-            kept.append(i)
-        return np.array(kept, np.int64) if "address" in self._names else run
+    def _understood(self, i: int, address: Any, addressed: Addressed) -> bool:
+        """Whether a message's address, if any, can be understood; else it is rejected."""
+        try:
+            if address is not None:
+                addressed.check(address)
+        except GermaneError as error:
+            self._reject(int(i), error)
+            return False
+        return True
 
     def _updates(self, run: NDArray[np.int64]) -> None:
         f = self.f

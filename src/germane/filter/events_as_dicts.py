@@ -123,7 +123,8 @@ class DictEvents:
         if f._categories:
             f._use(batch.given, vectors)
         found = f._batches.match(vectors, lambda k: batch.raw_of(good[k]))
-        found = addressed.filter(found, [texts[k] for k in good])
+        if any(text is not None for text in texts):
+            found = addressed.filter(found, [texts[k] for k in good])
         seqs = np.array([events[k]["seq"] for k in good], np.int64)
         f._delivered(found)
         ids = [as_id(events[k]["id"], "a message's id") for k in good]

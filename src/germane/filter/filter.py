@@ -389,12 +389,11 @@ class Filter:
         ``address`` is the sender's side, a condition on the recipient's context: with it, only
         profiles are reached for whose context it is TRUE.
         """
+        if address is None:
+            return self._profiles.ids.in_order(self.match_rows(message))
         addressed = Addressed(self)
-        if address is not None:
-            addressed.check(address)
-        rows = self.match_rows(message)
-        if address is not None:
-            rows = addressed.keep(address, rows)
+        addressed.check(address)
+        rows = addressed.keep(address, self.match_rows(message))
         return self._profiles.ids.in_order(rows)
 
     def recipients(self, address: str) -> list[Any]:

@@ -65,8 +65,8 @@ class Messages:
         return [document for document in found if not is_null(document)]
 
     def read(self, message: Any) -> NDArray[np.float64]:
-        """The vector of a message; ``given`` has its sets."""
-        self.given = self.categories.given()
+        """The vector of a message; ``given`` has its sets, if anybody looks at some."""
+        self.given = self.categories.given() if self.categories else self.categories.nobody
         return self._vector_of(message)
 
     def _vector_of(self, message: Any) -> NDArray[np.float64]:

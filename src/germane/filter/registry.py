@@ -65,10 +65,10 @@ class ProfileIds(Ids):
     def _as_it_is(self) -> "ProfileIds":
         frozen = super()._as_it_is()
         assert isinstance(frozen, ProfileIds)
-        frozen._owners = self._owners_of(np.arange(self.n_rows, dtype=np.int32))
+        frozen._owners = self.owners_of(np.arange(self.n_rows, dtype=np.int32))
         return frozen
 
-    def _owners_of(self, rows: Rows) -> NDArray[np.int32]:
+    def owners_of(self, rows: Rows) -> NDArray[np.int32]:
         """The contexts' rows of profiles that have a conjunction; -1 for none."""
         if self._owners is not None:
             return self._owners[rows]
@@ -83,7 +83,7 @@ class ProfileIds(Ids):
         ids = self._registry.contexts.ids
         if not len(ids):
             return pa.nulls(len(rows))
-        owners = self._owners_of(rows)
+        owners = self.owners_of(rows)
         named = ids.column(np.maximum(owners, 0))
         return named if (owners >= 0).all() else pc.if_else(pa.array(owners >= 0), named, None)
 
