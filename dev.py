@@ -37,8 +37,11 @@ EXTRAS = {
     "run approx": ["cli", "xml"],
     "run reproduce": ["bench", "cli", "plots", "xml"],
     "run run": ["cli", "java", "spark", "sql"],
+    "run serve": ["cli", "nats", "postgres", "service"],
     "run synonyms": ["cli", "xml"],
-    "test": ["demo", "dev", "skos", "sql", "xml"],
+    "run fetch": ["agent", "cli"],
+    "run learn": ["cli", "java", "spark", "sql"],
+    "test": "agent demo dev flights nats postgres service skos sql xml".split(),
 }
 CHECKS = [
     ("ruff check", ["-m", "ruff", "check", "."]),
@@ -56,7 +59,8 @@ def main(arguments):
         print(__doc__.strip())
         return 0 if arguments[:1] in (["-h"], ["--help"], ["help"]) else 2
     command, rest = arguments[0], arguments[1:]
-    install(EXTRAS.get(" ".join(arguments[:2]), EXTRAS[command]))
+    extras = EXTRAS.get(" ".join(arguments[:2]), EXTRAS[command])
+    install(extras + (["flights"] if "--flights" in rest else []))
     if command == "demo":
         return call(["-m", "germane.cli", "demo"] + rest)
     if command == "run":

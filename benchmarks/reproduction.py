@@ -40,14 +40,17 @@ def as_scale(scale: float | None, parameters: dict[str, Any]) -> float:
 
 
 class Journal:
-    """Appends lines to `raw/<name>.jsonl`, each with commit, machine and scale of the run."""
+    """Appends lines to `raw/<name>.jsonl`, each with commit, machine and scale of the run.
 
-    def __init__(self, out: Path, scale: float) -> None:
+    Lines of an earlier run are deleted, unless it is to be continued.
+    """
+
+    def __init__(self, out: Path, scale: float, keep: bool = False) -> None:
         self._folder = Path(out) / "raw"
         self._run = {k: v for k, v in record.stamp({}).items() if k != "parameters"}
         self._run["scale"] = scale
         self._folder.mkdir(parents=True, exist_ok=True)
-        for old in self._folder.glob("*.jsonl"):
+        for old in () if keep else self._folder.glob("*.jsonl"):
             old.unlink()
 
     def write(self, name: str, line: dict[str, Any]) -> None:

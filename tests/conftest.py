@@ -45,6 +45,14 @@ def f():
 
 
 @pytest.fixture(scope="session")
+def compiled():
+    """The matcher's kernels on disk: a process that is killed while it compiles begins again."""
+    from germane.service.warming import warm
+
+    assert warm()
+
+
+@pytest.fixture(scope="session")
 def session():
     """One Spark for all tests that need it; they are in the group "spark", so in one process."""
     from germane import spark

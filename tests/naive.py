@@ -32,7 +32,7 @@ KEYWORDS = frozenset(
     "AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS BOX".split()
 )
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-FIELDS = "seq kind id removed context condition graph add remove".split()  # the rest: attributes
+FIELDS = "seq kind id removed context condition address graph add remove".split()
 
 
 class NaiveError(ValueError):
@@ -676,9 +676,24 @@ class NaiveFilter:
 
     def _play_message(self, event: dict) -> list[str]:
         try:
-            return self.match(attributes(event))
+            reached = self.match(attributes(event))
         except ValueError as error:
             raise Malformed("value") from error
+        if event.get("address") is None:
+            return reached
+        try:  # its names are the recipient's, as a message's are in a condition
+            tree = parse(event["address"])
+            check(tree, self._types.copy(), "boolean")
+        except ValueError as error:
+            raise Malformed("address") from error
+        if uses_context(tree):
+            raise Malformed("address")
+        contexts = {id: self._profiles[id][1] for id in reached}
+        return [
+            id
+            for id, context in contexts.items()
+            if context is not None and evaluate(tree, self._contexts.get(context, {}), {}) is True
+        ]
 
     def _play_update(self, event: dict) -> None:
         """NULL, and so NaN, leaves an attribute as it is: only `removed` removes."""

@@ -193,7 +193,7 @@ def test_many_contexts_that_change():
         some = rng.choice(len(ids), 5_000, replace=False)
         ages[some] = rng.normal(40 + 5 * turn, 2, len(some))  # they gather
         f.update_many(some, "age", ages[some])
-    index = f._points.indexes[f._contexts.slots["age"][0]]
+    index = f._points.indexes[f._contexts.slots["age"]]
     assert index.builds > 1
     f.update_many(ids[:100], "age", [None] * 100)
     assert f.recipients("age < 1000") == ids[100:].tolist()
@@ -213,3 +213,117 @@ def test_boxes_in_profiles():
     assert f.match({"location": (0, -170)}) == ["elsewhere", "pacific"]
     assert f.match({"location": (90, 33)}) == ["elsewhere", "pole"]
     assert f.match({"location": None}) == []
+
+
+def test_compiled_addresses_are_kept_while_they_hold():
+    f = Filter(graphs={"class": germane.ContentGraph.from_edges(LINKS)})
+    f.update("ann", {"name": "ann", "class": "phd"})
+    asked = ("name > 'bob'", "name LIKE '%nn%'", "class WITHIN 'student'", "size = 3", "age < 3")
+    assert [f.recipients(address) for address in asked] == [[], ["ann"], ["ann"], [], []]
+    kept = dict(f._addresses._known)
+    assert [f.recipients(address) for address in asked] == [[], ["ann"], ["ann"], [], []]
+    assert all(f._addresses._known[address] is kept[address] for address in asked)
+    f.update("cyd", {"name": "cyd", "size": 3})  # a word, and an attribute, that were not known
+    assert [f.recipients(address) for address in asked] == [["cyd"], ["ann"], ["ann"], ["cyd"], []]
+    f.change_graph("class", unlinks=[("student", "phd")], links=[("staff", "phd")])
+    assert f.recipients("class WITHIN 'student'") == []
+    assert f.recipients("class WITHIN 'staff'") == ["ann"]
+    f.update("dan", {"class": ["student", "staff"]})
+    assert f.recipients("class WITHIN 'student'") == ["dan"]
+    with pytest.raises(germane.GermaneError):
+        f.recipients("name = 3")
+    assert "name = 3" not in f._addresses._known
+
+
+def test_texts_of_addresses_are_forgotten_with_them(monkeypatch):
+    monkeypatch.setattr("germane.filter.addresses.KEPT", 5)
+    monkeypatch.setattr("germane.filter.addresses.MAX_PATTERNS", 3)
+    f = Filter()
+    f.update_many(range(50), "name", [f"x{i}y" for i in range(50)])
+    for i in range(50):
+        assert f.recipients(f"name LIKE '%{i}y' AND name <> 'x'") == [
+            k for k in range(50) if f"x{k}y".endswith(f"{i}y")
+        ]
+    assert len(f._addresses) == 5
+    texts = {id(known.texts): known.texts for known in f._addresses._known.values()}
+    assert all(len(known.keys) <= 4 for known in texts.values())
+    assert len(f._texts.keys) == 0
+    f.update_many(range(50, 5000), "name", [f"a{i}" for i in range(4950)])  # numbered anew
+    assert len(f.recipients("name LIKE '%9y'")) == 5
+
+
+def test_how_an_address_was_answered():
+    f = Filter()
+    f.update_many(range(40_000), "age", np.arange(40_000.0))
+    assert f.recipients("age IN (3, 5, 3) OR age = 5") == [3, 5]
+    assert len(f.recipients("age <> 7")) == 39_999
+    assert f.recipients("age NOT IN (7, 8) AND age BETWEEN 5 AND 9") == [5, 6, 9]
+    assert f.stats()["addresses"] == {"looked_up": 2, "looked_at_everybody": 1, "kept": 3}
+
+
+def test_lists_of_the_index_move_when_they_are_full():
+    rng = np.random.default_rng(2)
+    f = Filter()
+    places = rng.uniform((-90, -180), (90, 180), (20_000, 2))
+    f.update_many(range(20_000), "location", places)
+    for turn in range(30):
+        south, west = -90 + 5 * turn, -180 + 10 * turn
+        wanted = (places >= (south, west)).all(1) & (places <= (south + 9, west + 9)).all(1)
+        address = f"location IN BOX({south}, {west}, {south + 9}, {west + 9})"
+        assert f.recipients(address) == np.flatnonzero(wanted).tolist()
+        some = rng.integers(0, 20_000, 3_000)
+        here = rng.uniform((-90, -180), (90, 180), (3_000, 2))
+        here[:1500] = (10 + turn / 10, 20)  # half of them gather
+        f.update_many(some, "location", here)
+        places[some] = here  # the last of equal ones counts, in both
+    assert f._points.indexes[f._contexts.slots["location"]].builds < 6
+    f._check()
+
+
+def test_answers_of_nearly_everybody():
+    f = Filter()
+    f.update_many(range(100_000), "age", np.arange(100_000.0))
+    for address, wanted in (("age >= 3", range(3, 100_000)), ("age < 70000", range(70_000))):
+        found = f.recipients(address)
+        assert found == list(wanted)
+        assert {type(found[0]), type(found[-1])} == {int}
+    f.update_many(range(100_000, 150_000), "age", np.zeros(50_000))
+    assert f.recipients("age >= 0") == list(range(150_000))
+    f.subscribe("p", "price > 0", context="a word")  # ids are of any kind from now on
+    assert len(f.recipients("age IS NOT NULL")) == 150_000
+
+
+def test_bad_input_line_by_line():
+    """The list of bad input for addressed messages; routers have theirs in test_cast."""
+    f = Filter(schema={"age": "number", "location": "location", "price": "number"})
+    g = Filter()
+    for h in (f, g):
+        h.subscribe("p", "price > 0", context="ann")
+        h.update("ann", {"location": (90, 33)})
+        h.update("nobody", {})  # a context without attributes
+    # unknown attributes: an error with a schema, NULL without one
+    with pytest.raises(germane.GermaneError, match="colour"):
+        f.recipients("colour = 3")
+    assert g.recipients("colour = 3") == []
+    assert g.recipients("colour IS NULL") == ["ann", "nobody"]
+    # inverted boxes, and boxes off the globe
+    for box in ("BOX(1, 0, 0, 1)", "BOX(0, 0, 91, 1)", "BOX(0, -181, 1, 1)"):
+        with pytest.raises(germane.GermaneError):
+            f.recipients(f"location IN {box}")
+    # across the antimeridian, and the pole, where every longitude is the same place in name only
+    f.update("bob", {"location": (0, -179.5)})
+    assert f.recipients("location IN BOX(-1, 179, 1, -179)") == ["bob"]
+    assert f.recipients("location IN BOX(89, 30, 90, 40)") == ["ann"]
+    assert f.recipients("location IN BOX(89, 179, 90, -179)") == []
+    # NaN coordinates
+    for place in ((float("nan"), 0), (0, float("nan")), (float("inf"), 0)):
+        with pytest.raises(germane.GermaneError):
+            f.update("ann", {"location": place})
+    assert f.recipients("location IN BOX(89, 30, 90, 40)") == ["ann"]
+    assert f.recipients("age IS NULL") == ["ann", "bob", "nobody"]
+    assert f.match({"price": 1}, address="location IN BOX(89, 30, 90, 40)") == ["p"]
+    # an address that is none changes nothing
+    for address in ("age <", "", 7, None):
+        with pytest.raises(germane.GermaneError):
+            f.recipients(address)
+    f._check()

@@ -15,6 +15,7 @@ from germane.cast import (
     Change,
     Choice,
     Delivery,
+    Feedback,
     Groups,
     Location,
     Network,
@@ -23,6 +24,7 @@ from germane.cast import (
     Router,
     Space,
     Taxonomy,
+    Tuning,
     Updates,
     Where,
 )
@@ -437,11 +439,16 @@ def reachable(overlay, name):
     return set(overlay._reach(name))
 
 
-@given(st.lists(st.integers(0, 4), min_size=5, max_size=5), thresholds, events)
-@settings(max_examples=120, deadline=None)
-def test_an_overlay_delivers_what_a_scan_delivers(parents, threshold, happens):
+tunings = st.none() | st.builds(
+    Tuning, st.sampled_from([0.1, 0.3, 1.0]), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5])
+)
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=5), thresholds, tunings, events)
+@settings(max_examples=150, deadline=None)
+def test_an_overlay_delivers_what_a_scan_delivers(parents, threshold, tuning, happens):
     """On any tree, whatever changes, links and routers included; the source too may be alone."""
-    overlay = Overlay(SPACE, threshold)
+    overlay = Overlay(SPACE, threshold, tuning)
     for name in range(6):
         overlay.add(name)
         if name:
@@ -481,12 +488,12 @@ def test_an_overlay_delivers_what_a_scan_delivers(parents, threshold, happens):
     assert counters.hops >= counters.m_fp
 
 
-@given(st.lists(st.integers(0, 4), min_size=5, max_size=5), thresholds, events)
-@settings(max_examples=60, deadline=None)
-def test_a_network_delivers_what_a_scan_delivers(parents, threshold, happens):
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=5), thresholds, tunings, events)
+@settings(max_examples=80, deadline=None)
+def test_a_network_delivers_what_a_scan_delivers(parents, threshold, tuning, happens):
     space = make_space()
     tree = [0] + [p % (i + 1) for i, p in enumerate(parents)]
-    network = Network(space, tree, [i != 2 for i in range(6)], threshold)
+    network = Network(space, tree, [i != 2 for i in range(6)], threshold, tuning)
     held = {}
     for kind, *rest in happens:
         if kind == "put":
@@ -539,6 +546,129 @@ def test_a_network_counts_as_an_overlay_does():
     assert network.counters.m_fp > 0
 
 
+# tuning ----------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.none() | contexts), min_size=3, max_size=25),
+    st.lists(st.sampled_from([0.0, 0.3, 0.6, 0.9]), min_size=1, max_size=4),
+    st.integers(0, 9),
+)
+@QUICK
+def test_groups_that_join_and_dissolve(put, chosen, which):
+    """Nobody is lost, aggregates cover, and others hear of it."""
+    groups = Groups(SPACE)
+    link = groups.add_link(0.7)
+    told, held = {}, {}
+
+    def hear(changes):
+        for group, aggregate, _ in changes:
+            told.pop(group, None)
+            if aggregate is not None:
+                told[group] = aggregate
+
+    for who, context in put:
+        value = None if context is None else SPACE.encode(context)
+        held.pop(who, None)
+        if context is not None:
+            held[who] = context
+        hear(groups.apply(link, [Change(who, value)]))
+    for i, threshold in enumerate(chosen):
+        if i % 2 == 0:
+            groups.coarsen(link, threshold)
+        elif held:
+            groups.dissolve(link, sorted(dict(groups.groups(link)))[which % len(told)], threshold)
+        hear(groups.changes())
+        groups._check()
+        assert groups.threshold(link) == (threshold if i % 2 == 0 or held else chosen[i - 1])
+        now = dict(groups.groups(link))
+        assert now.keys() == told.keys()
+        assert all(SPACE.equal(now[group], told[group]) for group in now)
+        assert {i for i, _ in groups.contexts(link)} == held.keys()
+
+
+def test_similar_groups_join_at_a_lower_threshold():
+    space, groups, link = lonely(10, 12, 60, 62, threshold=0.6)
+    assert len(list(groups.groups(link))) == 4
+    groups.coarsen(link, 0.45)
+    assert ages_of(groups, link) == [(10, 12), (60, 62)]
+    assert len(groups.changes()) == 4  # two are wider, two are gone
+    (group,) = (g for g, a in groups.groups(link) if space.decode(a)["age"] == (60, 62))
+    groups.dissolve(link, group, 0.6)
+    assert ages_of(groups, link) == [(10, 12), 60, 62]
+    assert sorted(change.is_new for change in groups.changes()) == [False, True]
+    groups._check()
+
+
+def test_updates_make_a_link_coarser():
+    space = Space({"age": Number(0, 100)})
+    router = Router(space, 0.9, Tuning(step=0.9, patience=3, distance=0))
+    router.connect("north")
+    for who, age in enumerate((10, 50, 30)):
+        router.update(who, {"age": age})
+    assert router.tuner.stats() == {"coarsened": 1, "repaired": 0, "turns": 0}
+    assert [space.decode(a) for a in router.knows(USERS)] == [{"age": (10, 50)}]
+    assert router.update("dan", {"age": 20}) == []  # nobody has to know
+
+
+def test_a_group_that_leads_nowhere_is_repaired():
+    """The access node notices itself; a router is told by the one behind."""
+    space = Space({"age": Number(0, 100)})
+    overlay = Overlay(space, 0.0, Tuning(step=0.9, patience=2, distance=0))
+    for name in "abc":
+        overlay.add(name)
+    overlay.connect("a", "b")
+    overlay.connect("b", "c")
+    for who, age in enumerate((10, 90)):
+        overlay.update(who, {"age": age}, at="c")
+    for _ in range(20):
+        assert overlay.send("a", [Where("age", "=", 50)]) == []
+    assert overlay.stats()["repaired"] == 3  # at c by itself, then at b and a, which are told
+    assert overlay.stats()["feedback"] > 0
+    hops = overlay.counters.hops
+    assert overlay.send("a", [Where("age", "=", 50)]) == []
+    assert overlay.counters.hops == hops  # nobody is asked any more
+    assert overlay.send("a", [Where("age", "=", 90)]) == [1]
+    overlay._check()
+    with pytest.raises(InvalidValue):
+        overlay.routers["b"].receive("z", Feedback(space.address([]), 1))
+
+
+def test_feedback_repairs_the_router_before():
+    space = Space({"age": Number(0, 100)})
+    router = Router(space, 0.0, Tuning(step=0.9, patience=2, distance=0))
+    router.connect("north")
+    router.connect("south")
+    people = [Change(i, space.encode({"age": age})) for i, age in enumerate((10, 90))]
+    router.receive("south", Updates(tuple(people)))
+    asked = space.address([Where("age", "=", 50)])
+    assert router.receive("north", Addressed(asked)) == [("south", Addressed(asked, None, 1))]
+    assert router.receive("south", Feedback(asked, 1)) == []
+    (told,) = router.receive("south", Feedback(asked, 1))
+    assert told[0] == "north"
+    assert router.receive("north", Addressed(asked, None, 1)) == [("north", Feedback(asked, 1))]
+    router._check()
+
+
+def test_thresholds_sink_with_distance():
+    space = Space({"age": Number(0, 100)})
+    router = Router(space, 0.6, Tuning(patience=100, distance=0.1))
+    router.connect("north")
+    near = Updates((Change(0, space.encode({"age": 10})), Change(1, space.encode({"age": 12}))))
+    router.receive("north", near)
+    assert len(router.knows("north")) == 2
+    router.connect("south")
+    (told,) = router.receive("north", Updates((Change(2, space.encode({"age": 14})),), 3))
+    assert len(router.knows("north")) == 2  # 0.3 is exceeded
+    assert told[1].hops == 4
+
+
+@pytest.mark.parametrize("wrong", [{"step": 0}, {"patience": 0}, {"distance": -1}, {"step": 2}])
+def test_bad_tunings(wrong):
+    with pytest.raises(InvalidValue):
+        Tuning(**wrong)
+
+
 def test_without_similar_contexts_every_update_floods():
     space = Space({"age": Number(0, 100)})
     overlay = Overlay(space, 2.0)
@@ -566,7 +696,7 @@ def test_a_router_is_a_state_machine():
     message = Addressed(space.address([Where("age", "=", 30)]), "hello")
     assert router.receive("south", message) == [
         (USERS, Delivery(("ann",), "hello")),
-        ("north", message),
+        ("north", message._replace(alone=1)),
     ]
     assert router.receive("north", message) == [(USERS, Delivery(("ann",), "hello"))]
     assert router.send(space.address([Where("age", ">", 30)])) == []
@@ -646,6 +776,7 @@ def test_a_tiny_simulation(tmp_path):
     run(0.03, tmp_path, 1, None, parameters=parameters, parallel=False)
     lines = read_lines(tmp_path, "runs")
     assert len(lines) == 9
+    assert len(read_lines(tmp_path, "beyond")) == 12
     for line in lines:
         assert sum(line["windows"]["false_negatives"]) == 0
         assert sum(line["windows"]["u_a"]) <= sum(line["windows"]["u"])

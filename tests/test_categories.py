@@ -527,3 +527,29 @@ def test_lists_stay_bounded(paper):
     assert sum(form.n_entries for form in group.forms) < 3 * 1024
     assert paper.match({"topic": "Sports", "place": "World"}) == []
     paper._check()
+
+
+def test_sets_of_updates_in_columns():
+    """Several nodes that a column brings a context are held beyond their table."""
+    links = [("n0", "n1"), ("n0", "n2"), ("n2", "n3")]
+    f = Filter(graphs={"topic": ContentGraph.from_edges(links)})
+    oracle = NaiveFilter(graphs={"topic": NaiveGraph(links)})
+    events = [
+        ("update", "ann", ["n1", "n2"]), ("message", "m1", ["n3", "n0"]), ("message", "m2", ["n0"]),
+        ("update", "ann", ["n0", "n3"]), ("update", "bob", ["n1", "n3"]), ("message", "m3", ["n1"]),
+        ("message", "m4", ["n2", "n3"]), ("update", "ann", ["n2"]), ("message", "m5", ["n3"]),
+    ]  # fmt: skip
+    events = [
+        {"seq": i, "kind": kind, "id": name, "topic": topic}
+        for i, (kind, name, topic) in enumerate(events)
+    ]
+    for made in (f, oracle):
+        for context in ("ann", "bob"):
+            made.subscribe(f"{context} below", "topic WITHIN context.topic", context)
+            made.subscribe(f"{context} above", "topic CONTAINS context.topic", context)
+    for part in (events[:5], events[5:]):
+        found = f.process(pa.Table.from_pylist(part)).to_arrow().to_pylist()
+        expected, _ = oracle.process(part)
+        assert sorted((r["seq"], r["message"], r["profile"]) for r in found) == sorted(expected)
+    assert f.contexts().to_pylist()[0]["topic"] == ["n2"]
+    f._check()

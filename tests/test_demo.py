@@ -159,7 +159,7 @@ def test_without_spark_the_story_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(
         "germane.cli.demo.small.tell", lambda plain, fast: print("once upon a time")
     )
-    done = CliRunner().invoke(app, ["demo", "--days", "1", "--travellers", "10"])
+    done = CliRunner().invoke(app, ["demo", "--flights", "--days", "1", "--travellers", "10"])
     assert done.exit_code == 0
     said = " ".join(done.stdout.split())
     assert "Spark does not start on this machine: Spark needs Java 17: pip install" in said
@@ -172,7 +172,7 @@ def test_a_picture_of_an_unknown_kind_is_refused_at_once():
 
     from germane.cli.app import app
 
-    done = CliRunner().invoke(app, ["demo", "--output", "a.jpeg2000"])
+    done = CliRunner().invoke(app, ["demo", "--flights", "--output", "a.jpeg2000"])
     assert done.exit_code == 2
     assert ".png" in done.stderr
 

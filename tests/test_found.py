@@ -156,3 +156,20 @@ def test_room_for_hits_grows(monkeypatch, room):
     for size in (2, 16, 32):
         f.batching = germane.Batching("minib/pix", grouping=germane.FixedSize(size))
         assert f.match_many(messages).by_message() == expected
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_posted_rows_of_new_contexts_wake_up(saved, tmp_path):
+    """A context that came after its slot was watched had open guards: it was never looked at."""
+    f = germane.Filter()
+    f.subscribe("first", "price < 0 AND context.limit > 3", "somebody")
+    if saved:
+        f.save(tmp_path / "f")
+        f = germane.Filter.load(tmp_path / "f")
+    ids = list(range(200))
+    condition = "document MATCHES 'b' COST < 1 AND context.limit > 0"
+    for i in ids:
+        f.subscribe(i, condition, i)
+        f.update(i, {"limit": 1})
+    assert f.match({"document": "<b/>"}) == ids
+    f._check()

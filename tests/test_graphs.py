@@ -1,10 +1,13 @@
 """Content graphs against plain reachability."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_graphs import NaiveGraph, depths
 
+import germane
 from germane import ContentGraph, InvalidValue, UnknownNode
 
 NODES = [f"n{i}" for i in range(9)]
@@ -119,3 +122,32 @@ def test_garbage_is_swept_up():
         graph.remove_edges([(f"n{i}", f"n{i + 1}")])
     graph._check()
     assert builds < graph.builds < builds + 40
+
+
+@pytest.mark.long
+def test_two_million_links():
+    """Leaves with ten parents each; some links come twice."""
+    rng = np.random.default_rng(1)
+    leaves = np.repeat(np.arange(200_000), 10)
+    parents = rng.integers(0, 1000, len(leaves))
+    names = pa.array([f"r{i}" for i in range(1000)]), pa.array([f"x{i}" for i in range(200_000)])
+    table = pa.table({"parent": names[0].take(pa.array(parents)),
+                      "child": names[1].take(pa.array(leaves))})  # fmt: skip
+    graph = ContentGraph.from_edges(table)
+    report = graph.report()
+    assert report.edges + report.duplicates == 2_000_000
+    mine = {f"r{p}" for p in parents[leaves == 77]}
+    assert set(graph.ancestors("x77")) == mine | {"x77"}
+    assert len(graph.descendants("r5")) == len(np.unique(leaves[parents == 5])) + 1
+
+
+def test_an_empty_graph_in_a_filter():
+    f = germane.Filter(graphs={"topic": ContentGraph()})
+    f.subscribe("p", "topic IS NULL")
+    with pytest.raises(germane.GermaneError, match="unknown node 'x'"):
+        f.subscribe("q", "topic WITHIN 'x'")
+    with pytest.raises(UnknownNode, match="graph is empty"):
+        f.match({"topic": "x"})
+    found = f.match_many(pa.table({"topic": ["x", None]}))
+    assert found.by_message() == [[], ["p"]]
+    assert sorted(found.errors) == [0]

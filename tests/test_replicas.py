@@ -6,6 +6,8 @@ brings each shard its rows, forgets workers, repeats attempts, and reads what ca
 
 import copy
 import random
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -59,14 +61,14 @@ def table_of(events, n_shards):
 class Cluster:
     """Some shards, their store, and workers that come and go."""
 
-    def __init__(self, n_shards, together, n_workers=2):
+    def __init__(self, n_shards, together, n_workers=2, images=None):
         self.keys = spread(n_shards)
         self.n_shards = n_shards
         self.pack = packer(LAYOUT, self.keys)
         self.together = together
         self.workers = [{} for _ in range(n_workers)]
         self.tester = TwsTester(
-            Replica("here", LAYOUT, self.keys, INPUTS, together),
+            Replica("here", LAYOUT, self.keys, INPUTS, together, images=images),
             timeMode="EventTime",
             eventTimeExtractor=lambda row: 1 << 60,
         )
@@ -149,16 +151,17 @@ def often(monkeypatch):
 @given(
     seed=st.integers(0, 10**6), n_shards=st.integers(1, 5), together=st.booleans(),
     n_batches=st.integers(1, 12), snapshots=st.booleans(), fails=st.sampled_from([0.0, 0.3]),
+    images=st.booleans(),
 )  # fmt: skip
-@example(seed=1, n_shards=1, together=False, n_batches=11, snapshots=False, fails=0.3)
-@example(seed=0, n_shards=1, together=True, n_batches=11, snapshots=False, fails=0.3)
-def test_micro_batches(seed, n_shards, together, n_batches, snapshots, fails):
+@example(seed=1, n_shards=1, together=False, n_batches=11, snapshots=False, fails=0.3, images=False)
+@example(seed=0, n_shards=1, together=True, n_batches=11, snapshots=False, fails=0.3, images=False)
+def test_micro_batches(seed, n_shards, together, n_batches, snapshots, fails, images):
     """However the sequence is cut, whoever plays it: the embedded filter's deliveries."""
     pick = random.Random(seed)
     before, events = draw(seed, 120)
     expected, refused = embedded(before, events)
-    cluster = Cluster(n_shards, together)
-    with pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        cluster = Cluster(n_shards, together, images=folder if images else None)
         patch.setattr(replicas, "COPIES", replicas.OrderedDict())
         cluster.workers = [replicas.OrderedDict(), replicas.OrderedDict()]
         if snapshots:
@@ -175,6 +178,9 @@ def test_micro_batches(seed, n_shards, together, n_batches, snapshots, fails):
             pick.shuffle(part)
             half = len(part) // 2
             cluster.batch([part[:half], part[half:]], pick, fails)
+            for image in Path(folder).rglob("*-*"):
+                if pick.random() < 0.1:  # a damaged one is no image
+                    image.write_bytes(image.read_bytes()[: -pick.randrange(1, 2000)])
         cluster.batch_without_events()
     assert sorted(cluster.found, key=str) == expected
     names = sorted(((r["seq"], r["event"]) for r in cluster.letters), key=str)
@@ -259,6 +265,53 @@ def test_steady_state_builds_nothing_again(often):
     assert sum(row.caught_up for row in cluster.counts) > 10
     assert sum(row.snapshots for row in cluster.counts) > 5
     assert max(row.state_bytes for row in cluster.counts) < 60_000
+
+
+@pytest.mark.parametrize("state", ["whole", "damaged", "lost"])
+def test_an_image_spares_registering(often, tmp_path, monkeypatch, state):
+    """A worker that knows nothing loads the snapshot's filter, or does without."""
+    cluster = Cluster(2, together=True, images=str(tmp_path))
+    pick = random.Random(0)
+    pick.random = lambda: 1.0
+    cluster.workers = [replicas.OrderedDict()]
+    start = [
+        {"seq": i, "kind": "subscribe", "id": f"p{i}", "condition": "x > context.x",
+         "context": f"c{i % 7}"} for i in range(20)
+    ]  # fmt: skip
+    cluster.batch([start], pick)
+    for turn in range(8):
+        seq = 100 + 20 * turn
+        updates = [
+            {"seq": seq + i, "kind": "update", "id": f"c{i}", "x": float((turn * i) % 9)}
+            for i in range(7)
+        ]
+        again = [
+            {"seq": seq + 8, "kind": "unsubscribe", "id": f"p{turn}"},
+            {"seq": seq + 9, "kind": "subscribe", "id": f"p{turn}", "condition": "x < context.x",
+             "context": f"c{turn % 5}"},
+        ]  # fmt: skip
+        cluster.batch([updates + again], pick)
+    images = [path for path in tmp_path.rglob("*-*") if path.is_file()]
+    assert 2 <= len(images) <= 4
+    for image in images:
+        if state == "damaged":
+            image.write_bytes(image.read_bytes()[:-100])
+        elif state == "lost":
+            image.unlink()
+    cluster.workers = [replicas.OrderedDict()]
+    found, find = [], replicas.Images.find
+    monkeypatch.setattr(replicas.Images, "find", lambda *a: found.append(find(*a)) or found[-1])
+    cluster.batch([[{"seq": 999, "kind": "message", "id": "m", "x": 4.0}]], pick)
+    assert [image is not None for image in found] == [state == "whole"] * 2
+    centres = {f"c{i}": float((7 * i) % 9) for i in range(7)}
+    homes = {f"p{i}": (f"c{i % 5}", False) if i < 8 else (f"c{i % 7}", True) for i in range(20)}
+    expected = [
+        (999, "m", p, c)
+        for p, (c, above) in homes.items()
+        if (centres[c] < 4.0 if above else centres[c] > 4.0)
+    ]
+    assert sorted(cluster.found) == sorted(expected)
+    assert 0 < len(expected) < 20
 
 
 def test_keys_spread_over_partitions():

@@ -143,6 +143,42 @@ def test_the_same_answers(session, seed, shards):
     assert all(r.reason for r in letters)
 
 
+ADDRESSES = [None, None, "x > 2", "s = 'a' OR y < 5", "b", "x IS NULL", "x >", ""]
+
+
+def addressed(before, events, seed):
+    """The same events; some messages have an address, some of those a malformed one."""
+    pick = random.Random(seed)
+    drawn = [
+        {**e, "address": pick.choice(ADDRESSES)} if e["kind"] == "message" else e for e in events
+    ]
+    return before, [{n: v for n, v in e.items() if v is not None} for e in drawn]
+
+
+@pytest.mark.parametrize(("seed", "shards"), [(11, 1), (12, 3), (13, 4)])
+def test_both_sides(session, tmp_path, seed, shards):
+    """The sender's side counts as well as the recipient's, on whichever shard that is."""
+    before, events = addressed(*draw(seed), seed)
+    expected, refused = embedded(before, events)
+    plain = embedded(before, [{n: v for n, v in e.items() if n != "address"} for e in events])[0]
+    assert 20 < len(expected) < len(plain)
+    inputs = frames(session, before, events, random.Random(seed))
+    addresses = [(e["seq"], e.get("address")) for e in events if e["kind"] == "message"]
+    column = session.createDataFrame(addresses, "seq long, address string")
+    inputs["messages"] = inputs["messages"].join(column, "seq")
+    assert sorted(map(tuple, spark.match(**inputs, shards=shards).collect()), key=str) == expected
+    letters = spark.play(spark.Inputs(**inputs), shards).rejected.collect()
+    assert sorted(((r.seq, json.loads(r.event)["id"]) for r in letters), key=str) == refused
+    profiles = inputs["profiles"].where("seq IS NULL").drop("seq", "op")  # before everything
+    ready = spark.prepare(
+        inputs["messages"].drop("address"), profiles, inputs["contexts"], shards=shards,
+        path=tmp_path,
+    )  # fmt: skip
+    messages = [e for e in events if e["kind"] == "message"]
+    found = sorted(map(tuple, ready.match(inputs["messages"]).collect()), key=str)
+    assert found == embedded(before, messages)[0]
+
+
 @pytest.mark.parametrize("first", range(6))
 def test_a_profile_comes_back_home(session, first):
     """It was another shard's, then this one's, in one stretch of events: none lost, none twice."""
@@ -242,7 +278,8 @@ def test_attributes_are_the_columns(session):
         ),
         ("seq long, id string, x binary", "id string, condition string", None, "'x' .* is binary"),
         ("seq long, id string, kind int", "id string, condition string", None, "called 'kind'"),
-        ("seq long, id string, document string", "id string, condition string", None, "document"),
+        ("seq long, id string, document int", "id string, condition string", None, "document"),
+        ("seq long, id string, address int", "id string, condition string", None, "address"),
     ],
 )
 def test_wrong_columns_are_refused_at_once(session, messages, profiles, updates, said):

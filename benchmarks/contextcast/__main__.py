@@ -4,4 +4,4 @@ from ..reproduction import command
 from . import page, run
 
 if __name__ == "__main__":
-    command("Contextcast", run, page, "parallel", "one run at a time instead of two")
+    command("Contextcast", run, page, "parallel", "one run at a time, without Spark")

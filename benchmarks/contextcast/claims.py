@@ -23,6 +23,7 @@ class Run:
     """All lines of a run, with the parameters and what the paper states."""
 
     runs: list[dict[str, Any]]
+    beyond: list[dict[str, Any]]  # what the paper does not do
     parameters: dict[str, Any]
     paper: dict[str, Any]
 
@@ -36,6 +37,10 @@ class Run:
     @property
     def thresholds(self) -> list[float]:
         return sorted({line["threshold"] for line in self.runs})
+
+    def thresholds_of(self, scenario: str) -> list[float]:
+        """Those that a scenario was run with."""
+        return sorted({line["threshold"] for line in self.runs if line["scenario"] == scenario})
 
     def lines(self, scenario: str, threshold: float) -> list[dict[str, Any]]:
         found = [
@@ -74,7 +79,27 @@ class Run:
         return np.arange(1, len(fp) + 1) * lines[0]["window"], fp
 
     def false_negatives(self) -> int:
-        return sum(sum(line["windows"]["false_negatives"]) for line in self.runs)
+        lines = [*self.runs, *self.beyond]
+        return sum(sum(line["windows"]["false_negatives"]) for line in lines)
+
+    def by_name(self, scenario: str) -> dict[str, list[dict[str, Any]]]:
+        """Runs of a scenario: those of the paper by threshold, then the others by name."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for line in [*self.runs, *self.beyond]:
+            if line["scenario"] == scenario:
+                found.setdefault(line.get("name", f"{line['threshold']:g}"), []).append(line)
+        return dict(sorted(found.items()))
+
+
+def traffic(line: dict[str, Any]) -> float:
+    """Link messages of updates and hops in vain, for each link message without aggregation."""
+    return (measured(line, "u_a") + measured(line, "m_fp")) / measured(line, "u")
+
+
+def traffic_of(lines: list[dict[str, Any]], seeds: set[int] | None = None) -> float:
+    """Its mean over seeds."""
+    chosen = [traffic(line) for line in lines if seeds is None or line["seed"] in seeds]
+    return float(np.mean(chosen)) if chosen else float("nan")
 
 
 def measured(line: dict[str, Any], name: str) -> int:
@@ -87,7 +112,7 @@ def load(out: Path, parameters: dict[str, Any], paper: dict[str, Any]) -> Run:
     runs = read_lines(out, "runs")
     if not runs:
         raise FileNotFoundError(f"no observations under {out / 'raw'}; run the simulation first")
-    return Run(runs, parameters, paper)
+    return Run(runs, read_lines(out, "beyond"), parameters, paper)
 
 
 def _percents(values: list[float]) -> str:

@@ -22,15 +22,15 @@ def draw(run: Run, out: Path) -> None:
 
 def by_threshold(run: Run, out: Path) -> None:
     figure, axes = panels()
-    xs = run.thresholds
     for scenario in run.scenarios:
+        xs = run.thresholds_of(scenario)
         saved = [run.mean(scenario, t, "u") - run.mean(scenario, t, "u_a") for t in xs]
         axes[0].plot(xs, saved, label=scenario, **LOOK[scenario])
         axes[1].plot(
             xs, [run.mean(scenario, t, "m_fp") for t in xs], label=scenario, **LOOK[scenario]
         )
     for place in axes:
-        place.set_xticks(xs)
+        place.set_xticks(run.thresholds)
         place.invert_xaxis()
     dress(axes[0], "updates saved", "similarity threshold", "link messages saved, u - u_a")
     dress(axes[1], "false positives", "similarity threshold", "hops in vain, m_fp")
@@ -41,6 +41,8 @@ def over_time(run: Run, out: Path) -> None:
     threshold = run.thresholds[0]
     figure, axes = panels(1)
     for scenario in run.scenarios:
+        if threshold not in run.thresholds_of(scenario):
+            continue
         look = LOOK[scenario] | {"markersize": 3}
         axes.plot(*run.over_time(scenario, threshold), label=scenario, **look)
     dress(axes, f"threshold {threshold:g}", "cycle", "false positives a cycle")

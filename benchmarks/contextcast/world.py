@@ -81,19 +81,12 @@ class World:
         self.means = rng.uniform(*p["means"], p["numbers"])
         self.deviations = rng.uniform(*p["deviations"], p["numbers"])
 
-    def space(self) -> Space:
+    def space(self, seen: dict[str, tuple[float, float]]) -> Space:
+        """Types of attributes; a number's domain is what was seen of it."""
         types: dict[str, Any] = {"location": Location(UNIT)}
         types |= {name: Taxonomy(tree) for name, tree in self.trees.items()}
-        types |= {f"number{i}": Number(*self._domain(i)) for i in range(self.p["numbers"])}
+        types |= {f"number{i}": Number(*seen[f"number{i}"]) for i in range(self.p["numbers"])}
         return Space(types)
-
-    def _domain(self, i: int) -> tuple[float, float]:
-        """The same for all numbers, or so many standard deviations around each one's mean."""
-        if "domain_deviations" not in self.p:
-            low, high = self.p["domain"]
-            return low, high
-        wide = self.p["domain_deviations"] * self.deviations[i]
-        return self.means[i] - wide, self.means[i] + wide
 
 
 def _children(tree: dict[int, Any]) -> dict[int, list[int]]:
@@ -140,6 +133,17 @@ class Life:
         return [f"number{i}" for i in self.rng.choice(self.p["numbers"], n, replace=False)]
 
     # users -----------------------------------------------------------------------------------
+
+    def seen(self) -> dict[str, tuple[float, float]]:
+        """The least and the greatest value of each number that users have now."""
+        found: dict[str, list[float]] = {f"number{i}": [] for i in range(self.p["numbers"])}
+        for user in self.users.values():
+            for name, value in user.values.items():
+                if name in found:
+                    found[name].append(value)
+        return {name: (min(held), max(held)) for name, held in found.items() if held} | {
+            name: (0.0, 0.0) for name, held in found.items() if not held
+        }
 
     def join(self) -> int:
         """Somebody new; returns who."""

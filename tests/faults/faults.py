@@ -31,7 +31,7 @@ def kill_workers(play: Play, pick: random.Random) -> None:
         play.driver.ask("settle")
         _wait_until_planned(play, before + 1)
         for _ in range(pick.randint(1, 2)):  # a task has four attempts
-            time.sleep(pick.random() * 0.4)
+            time.sleep(pick.random() * pick.choice((0.0, 0.05, 0.4)))  # a batch may be quick
             play.counts["workers killed"] += _kill_one_at_work(play, pick)
         _settled_by_now(play)
     play.counts["tasks lost"] += play.driver.n_lost_tasks() - lost

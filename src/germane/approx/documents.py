@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, cast
@@ -193,7 +193,9 @@ def _integers(values: Iterable[int]) -> NDArray[np.int32]:
 
 
 def parse(document: Any) -> Flat:
-    """What a document says."""
+    """What a document says; it may have been parsed before, and be a mapping of ``Flat``."""
+    if isinstance(document, Mapping):
+        return _checked(document)
     parsers = _parsers()
     etree = parsers.etree
     if isinstance(document, str):
@@ -224,6 +226,31 @@ def parse(document: Any) -> Flat:
             raise InvalidValue("the document declares entities, which are not expanded") from None
         raise InvalidValue(f"not well-formed XML: {error}") from None
     return cast(Flat, flat)
+
+
+def _checked(said: Mapping[str, Any]) -> Flat:
+    """What another ``parse`` said; where it failed, ``raw`` is the document."""
+    if said.get("labels") is None and isinstance(said.get("raw"), str | bytes):
+        return parse(said["raw"])
+    labels: Any = said.get("labels")
+    parents: Any = said.get("parents")
+    texts: Any = said.get("texts")
+    is_whole = (
+        all(isinstance(part, list) for part in (labels, parents, texts))
+        and 0 < len(labels) == len(parents) == len(texts) <= MAX_ELEMENTS
+        and all(type(text) is str and MARK not in text for text in chain(labels, texts))
+        and parents[0] == -1
+        and all(type(p) is int and 0 <= p <= i for i, p in enumerate(parents[1:]))
+        and sum(map(len, chain(labels, texts))) <= MAX_BYTES
+    )
+    if not is_whole:
+        raise InvalidValue("a document that was parsed before has lists of labels, parents, texts")
+    depth = [1]
+    for parent in parents[1:]:
+        depth.append(depth[parent] + 1)
+    if max(depth) > MAX_DEPTH + 1:  # an attribute is below its element
+        raise InvalidValue(f"the document is more than {MAX_DEPTH} elements deep")
+    return Flat(labels, parents, texts)
 
 
 def _too_large(size: int) -> InvalidValue:

@@ -11,7 +11,7 @@ what a definition holds stays until ``sweep``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from germane.approx import embedding
 from germane.approx.dags import Dag, Tree
 from germane.approx.documents import Arrays
 from germane.approx.embedding import Vertex
+from germane.approx.scratch import Scratch, Sizes, most_hits
 from germane.approx.transformations import Prices
 from germane.index.conjunctions import longer
 from germane.kernels import patterns as kernels
@@ -32,10 +33,6 @@ __all__ = ["Found", "Patterns"]
 
 FORMS = ("savings", "time", "space")
 MAX_GAP = 10_000_000
-LAST_EPOCH = 2_000_000_000
-MANY_HITS = 1_000_000
-MANY_PLACES = 16_384
-"""Elements at which the vertices of a pattern may be, before sparse evaluation is given up."""
 FEW = 10_000
 """So many definitions that nobody holds are no reason to sweep."""
 Words = tuple[str, ...]
@@ -131,7 +128,8 @@ class Patterns:
         self._list = _Pool(np.int32)
         self._weight = _Pool(np.float32)
         self._always = _Pool(np.int32)
-        self._scratch = _Scratch()
+        self._scratch = Scratch()
+        self._needs = -1  # the version that the scratch has noted
         self.n_held = 0
         self._most_vertices = 1
 
@@ -314,25 +312,26 @@ class Patterns:
     # terms -----------------------------------------------------------------------------------
 
     def _structure_term(self, label: str, prices: Prices) -> int:
-        listed = prices.labels(label)
-        skip = prices.skip(label)
-        others = sorted((name, cost) for name, cost in listed.items() if name != label)
-        key = (label, skip, *others)
-        term = self._terms.get(key)
-        if term is None:
-            whats = [(self._label(name), cost) for name, cost in ((label, 0.0), *others)]
-            term = self._terms[key] = self._add_term(whats, skip, values=False)
-        return term
+        return self._term_of(label, prices.labels(label), prices.skip(label), self._label)
 
     def _value_term(self, words: Words, prices: Prices) -> int:
-        listed = prices.phrases(words)
-        skip = prices.skip_value(words)
-        others = sorted((name, cost) for name, cost in listed.items() if name != words)
-        key = (words, skip, *others)
+        return self._term_of(words, prices.phrases(words), prices.skip_value(words))
+
+    def _term_of(
+        self,
+        source: Any,
+        listed: dict[Any, float],
+        skip: float,
+        number_of: Callable[[Any], int] | None = None,
+    ) -> int:
+        """The term of a label or, without ``number_of``, of words; new or known."""
+        others = sorted((name, cost) for name, cost in listed.items() if name != source)
+        key = (source, skip, *others)
         term = self._terms.get(key)
         if term is None:
-            whats = [(self._phrase_of(name), cost) for name, cost in ((words, 0.0), *others)]
-            term = self._terms[key] = self._add_term(whats, skip, values=True)
+            number = number_of or self._phrase_of
+            whats = [(number(name), cost) for name, cost in ((source, 0.0), *others)]
+            term = self._terms[key] = self._add_term(whats, skip, values=number_of is None)
         return term
 
     def _add_term(self, whats: list[tuple[int, float]], skip: float, values: bool) -> int:
@@ -538,7 +537,11 @@ class Patterns:
         label = _translate(documents.labels, self.labels)[documents.label]
         word = _translate(documents.words, self.words)[documents.word]
         scratch = self._scratch
-        scratch.fit(self, documents, word)
+        sizes = self._sizes()
+        scratch.fit(sizes, documents, most_hits(documents, word, self._n_phrases.array))
+        if self._needs != self.version:
+            self._needs = self.version
+            scratch.needs(self._pattern.array[: sizes.patterns], self._slack)
         scratch.state[1:] = 0
         if self.dag is not None:
             return Found(*self.dag.match(documents, wanted, label, word, scratch), 0)
@@ -558,6 +561,17 @@ class Patterns:
         self.n_documents += len(wanted)
         self.n_matches += n
         return Found(ends, scratch.out[:n].copy(), scratch.costs[:n].copy(), n_candidates)
+
+    def _sizes(self) -> Sizes:
+        return Sizes(
+            len(self.labels),
+            self._phrase.used,
+            self._leaf.used,
+            self._pattern.used,
+            len(self._skeletons),
+            self._n_structures,
+            self._most_vertices,
+        )
 
     def arrays(self) -> tuple[Any, ...]:
         """In the order of ``kernels.patterns.match_documents``."""
@@ -612,104 +626,6 @@ class Patterns:
             assert sorted(listed) == sorted(wanted.get(leaf, []))
         always = self._always.array[: self._always.used].tolist()
         assert sorted(always) == [n for n in held.tolist() if self.matches_without_values(n)]
-
-
-class _Scratch:
-    """What kernels write while they look at a document."""
-
-    def __init__(self) -> None:
-        self.label_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.phrase_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.first_hit: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.touched: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.hits: NDArray[Any] = np.zeros(0, kernels.HIT)
-        self.around: NDArray[np.uint64] = np.zeros((0, 0), np.uint64)
-        self.leaf_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.least: NDArray[np.float64] = np.zeros(0)
-        self.touched_leaves: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.gains: NDArray[Any] = np.zeros(0, kernels.GAIN)
-        self.version = -1
-        self.touched_patterns: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.skeleton_epoch: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.skeleton_cost: NDArray[np.float64] = np.zeros(0)
-        self.insertion: NDArray[np.float64] = np.zeros(0)
-        self.below: NDArray[np.float64] = np.zeros((0, 0))
-        self.sums: NDArray[np.float64] = np.zeros(0)
-        self.first_element: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.next_element: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.subtree: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.placed: NDArray[Any] = np.zeros(MANY_PLACES, kernels.PLACED)
-        self.placed_at: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.state: NDArray[np.int64] = np.zeros(3, np.int64)
-        self.out: NDArray[np.int32] = np.zeros(1024, np.int32)
-        self.costs: NDArray[np.float64] = np.zeros(1024)
-
-    def fit(self, patterns: Patterns, documents: Arrays, word: NDArray[np.int32]) -> None:
-        """Make room for the largest of some documents."""
-        if self.state[0] > LAST_EPOCH:  # epochs are 32 bits wide where there are many
-            for array in (self.label_epoch, self.phrase_epoch, self.leaf_epoch):
-                array[:] = 0
-            self.skeleton_epoch[:] = 0
-            self.gains["epoch"] = 0
-            self.state[0] = 0
-        self.label_epoch = longer(self.label_epoch, len(patterns.labels))
-        n_phrases = patterns._phrase.used
-        self.phrase_epoch = longer(self.phrase_epoch, n_phrases)
-        self.first_hit = longer(self.first_hit, n_phrases)
-        self.touched = longer(self.touched, n_phrases)
-        n_leaves = patterns._leaf.used
-        self.leaf_epoch = longer(self.leaf_epoch, n_leaves)
-        self.least = longer(self.least, n_leaves)
-        self.touched_leaves = longer(self.touched_leaves, n_leaves)
-        n_patterns = patterns._pattern.used
-        known = len(self.gains)
-        self.gains = longer(self.gains, n_patterns)
-        if known < len(self.gains) or self.version != patterns.version:
-            self.version = patterns.version
-            pattern = patterns._pattern.array[:n_patterns]
-            slack = patterns._slack
-            need = pattern["base"] - pattern["threshold"] * (1.0 + slack)
-            self.gains["need"][:n_patterns] = need - np.abs(need) * slack
-        self.touched_patterns = longer(self.touched_patterns, n_patterns)
-        n_skeletons = len(patterns._skeletons)
-        self.skeleton_epoch = longer(self.skeleton_epoch, n_skeletons)
-        self.skeleton_cost = longer(self.skeleton_cost, n_skeletons)
-        n_elements = int(np.diff(documents.at).max())
-        self.insertion = longer(self.insertion, n_elements)
-        self.first_element = longer(self.first_element, len(patterns.labels))
-        self.next_element = longer(self.next_element, n_elements)
-        self.subtree = longer(self.subtree, n_elements)
-        n_words = (patterns._n_structures + 63) // 64
-        if self.around.shape[0] < n_elements or self.around.shape[1] < n_words:
-            self.around = np.empty((n_elements, n_words), np.uint64)
-        n_vertices = patterns._most_vertices
-        self.sums = longer(self.sums, n_vertices)
-        self.placed_at = longer(self.placed_at, n_vertices + 1)
-        if self.below.shape[0] < n_vertices or self.below.shape[1] < n_elements:
-            shape = max(self.below.shape[0], n_vertices), max(self.below.shape[1], n_elements)
-            self.below = np.empty(shape)
-        counts = np.where(word >= 0, patterns._n_phrases.array[word], 0)
-        before = np.concatenate([[0], np.cumsum(counts)])
-        bounds = before[documents.word_at[documents.at]]
-        n_hits = int(np.diff(bounds).max())
-        if n_hits > MANY_HITS:  # a phrase hits an element once, however often it stands there
-            element = np.repeat(np.arange(len(documents.label)), np.diff(documents.word_at))
-            _, first = np.unique((element << 32) | word, return_index=True)
-            before = np.concatenate([[0], np.cumsum(counts[first])])
-            bounds = before[np.searchsorted(element[first], documents.at)]
-            n_hits = int(np.diff(bounds).max())
-        self.hits = longer(self.hits, n_hits)
-
-    def arrays(self) -> tuple[Any, ...]:
-        """In the order of ``kernels.patterns.match_documents``."""
-        return (
-            self.label_epoch, self.phrase_epoch, self.first_hit, self.hits, self.touched,
-            self.around, self.leaf_epoch, self.least, self.touched_leaves,
-            self.gains, self.touched_patterns,
-            self.skeleton_epoch, self.skeleton_cost, self.insertion, self.below, self.sums,
-            self.first_element, self.next_element, self.subtree, self.placed, self.placed_at,
-            self.state,
-        )  # fmt: skip
 
 
 def _translate(names: list[str], known: dict[str, int]) -> NDArray[np.int32]:

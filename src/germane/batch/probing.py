@@ -127,12 +127,10 @@ class Slabs:
 
 
 def message_index(n_attributes: int) -> MessageIndex:
-    """An index of sixty-four messages, not sorted by anything yet."""
+    """An index of sixty-four messages, not laid out by anything yet."""
     return MessageIndex(
         np.full(n_attributes, -1, np.int64),
-        np.zeros(n_attributes, np.int64),
         np.empty((n_attributes, LANES)),
-        np.empty((n_attributes, LANES + 1), np.uint64),
     )
 
 
@@ -170,7 +168,8 @@ def match_blocks(
             scratch.more_hits(int(ends[group]) - begin)
             group, at = kernels.test_blocks(
                 group, done, at, ends, scratch.union, union_ends, by_range, batch, messages,
-                blocks.codes, blocks.zones, blocks.heads, blocks.tenants, blocks.size, rest,
+                blocks.codes, blocks.zones, blocks.heads, blocks.tenants, index.cores, index.briefs,
+                index.column_of, blocks.size, rest,
                 scratch.hits, scratch.finds, scratch.failed, scratch.waiting, scratch.state,
             )  # fmt: skip
         scratch.n_union += end

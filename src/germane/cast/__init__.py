@@ -8,8 +8,9 @@ routers, ``Network`` the same in one pool of arrays, for simulations.
 from germane.cast.groups import Change, Groups
 from germane.cast.network import Network
 from germane.cast.overlay import Overlay
-from germane.cast.router import USERS, Addressed, Delivery, Router, Updates
+from germane.cast.router import USERS, Addressed, Delivery, Feedback, Router, Updates
 from germane.cast.space import Address, Aggregate, Space, Where
+from germane.cast.tuning import Tuner, Tuning
 from germane.cast.types import Choice, Location, Number, Taxonomy
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Change",
     "Choice",
     "Delivery",
+    "Feedback",
     "Groups",
     "Location",
     "Network",
@@ -27,6 +29,8 @@ __all__ = [
     "Router",
     "Space",
     "Taxonomy",
+    "Tuner",
+    "Tuning",
     "USERS",
     "Updates",
     "Where",

@@ -55,7 +55,7 @@ class Groups:
         self.pool = kernels.Pool(
             members=_free_list(n, 6, kernels.M_NEXT),
             member_rows=np.zeros((n, columns)),
-            groups=_free_list(n, 8, kernels.G_NEXT),
+            groups=_free_list(n, 9, kernels.G_NEXT),
             group_rows=np.zeros((n, columns)),
             owners=np.zeros(n, np.int32),
             blocks=np.zeros((0, FIRST_SHAPES, 3), np.int32),
@@ -102,11 +102,18 @@ class Groups:
 
     # changing --------------------------------------------------------------------------------
 
-    def apply(self, link: int, operations: list[Change]) -> list[Change]:
-        """Contexts of a link are now these, or gone; what became of the link's groups."""
+    def apply(
+        self, link: int, operations: list[Change], threshold: float | None = None
+    ) -> list[Change]:
+        """Contexts of a link are now these, or gone; what became of the link's groups.
+
+        A threshold other than the link's holds for these contexts only.
+        """
         n = len(operations)
-        numbers = np.zeros((3 * n, 4), np.int64)
-        rows = np.zeros((3 * n, self.space.n_columns))
+        usual = float(self.pool.thresholds[link])
+        self.pool.thresholds[link] = usual if threshold is None else threshold
+        numbers = np.zeros((n, 4), np.int64)
+        rows = np.zeros((n, self.space.n_columns))
         for i, (identity, aggregate, _) in enumerate(operations):
             if aggregate is None:
                 numbers[i, :2] = kernels.DROP, identity
@@ -117,11 +124,50 @@ class Groups:
         while at < n:
             self.reserve()
             at = kernels.apply(self.space.forms, self.pool, link, numbers, rows, at, n)
-        end = kernels.changes(self.space.forms, self.pool, numbers, rows, n)
+        self.pool.thresholds[link] = usual
+        return self.changes()
+
+    def changes(self) -> list[Change]:
+        """What became of the groups that were touched since this was last asked."""
+        n = int(self.pool.counts[kernels.N_TOUCHED])
+        numbers, rows = np.zeros((n, 4), np.int64), np.zeros((n, self.space.n_columns))
+        end = kernels.changes(self.space.forms, self.pool, numbers, rows, 0)
         return [
             Change(g, None if kind == kernels.DROP else Aggregate(mask, rows[i]), not was_there)
-            for i, (kind, g, mask, was_there) in enumerate(numbers[n:end].tolist(), n)
+            for i, (kind, g, mask, was_there) in enumerate(numbers[:end].tolist())
         ]
+
+    def coarsen(self, link: int, threshold: float) -> None:
+        """From now on, this threshold; groups that are similar enough join each other."""
+        self.set_threshold(link, threshold)
+        while not kernels.coarsen(self.space.forms, self.pool, link):
+            self.reserve()
+
+    def dissolve(self, link: int, group: int, threshold: float) -> None:
+        """From now on, this threshold; the members of a group are placed anew."""
+        self.set_threshold(link, threshold)
+        found, m = [], int(self.pool.groups[group, kernels.G_HEAD])
+        while m != NONE:
+            found.append(m)
+            m = int(self.pool.members[m, kernels.M_NEXT])
+        self.pool.groups[group, kernels.G_VAIN] = 0
+        members, at = np.array(found, np.int64), 0
+        while at < len(members):
+            self.reserve()
+            at = kernels.dissolve(self.space.forms, self.pool, link, members, at)
+
+    def blame(self, link: int, address: Address, hops: int) -> tuple[int, int, int]:
+        """Hops were in vain because of a link's groups: the worst, its hops, its members."""
+        filters, given = address.filters, address.given
+        g = int(kernels.blame(self.space.forms, self.pool, link, filters, given, hops))
+        if g == NONE:
+            return NONE, 0, 0
+        vain, n = self.pool.groups[g, [kernels.G_VAIN, kernels.G_N]].tolist()
+        return g, vain, n
+
+    def threshold(self, link: int) -> float:
+        """Above which similarity contexts of a link are grouped."""
+        return float(self.pool.thresholds[link])
 
     def reserve(self) -> None:
         """Room for one more operation, and mostly for many."""

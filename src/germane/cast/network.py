@@ -7,7 +7,8 @@ for a similar group. Differs from ``Overlay`` only in which of two equally simil
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from germane.cast.groups import THRESHOLD, Groups
 from germane.cast.overlay import Counters
 from germane.cast.space import Address, Aggregate, Space
+from germane.cast.tuning import Tuner, Tuning
 from germane.kernels import aggregates as kernels
 from germane.kernels.aggregates import NONE
 from germane.model import InvalidValue
@@ -40,6 +42,7 @@ class Network:
         parents: Sequence[int],
         access: Sequence[bool] | None = None,
         threshold: float = THRESHOLD,
+        tuning: Tuning | None = None,
     ) -> None:
         self.parents = np.array(parents, np.int64)
         n = len(self.parents)
@@ -50,11 +53,24 @@ class Network:
         self.users = np.full(n, NONE, np.int64)  # the link of users, by router
         self.router_of: dict[int, int] = {}
         self._wire(np.ones(n, bool) if access is None else np.asarray(access, bool), threshold)
-        self._queue = np.zeros((FIRST_ROOM, 3), np.int64)
+        n_links = len(self.wires.back)
+        self.tuner: Tuner | None = None
+        sent = np.zeros(n_links, np.int64)
+        if tuning is not None:
+            self.tuner = Tuner(self.groups, tuning)
+            for link in range(n_links):
+                self.tuner.add_link(link)
+            sent = self.tuner.sent
+        coarser = np.array([0.0 if tuning is None else tuning.distance])
+        self._observed = kernels.Observed(sent, np.zeros((n, 2), np.int64), coarser)
+        routers = self.wires.router
+        ends = np.diff(self.wires.at)[routers]  # links of a link's router
+        self._n_others = ends - 1 - ((self.users[routers] != NONE) & (self.wires.back != NONE))
+        self._queue = np.zeros((FIRST_ROOM, 4), np.int64)
         self._operations = np.zeros((FIRST_ROOM, 4), np.int64)
         self._rows = np.zeros((FIRST_ROOM, space.n_columns))
         self._state, self._tally = np.zeros(4, np.int64), np.zeros(2, np.int64)
-        self._stack = np.zeros((n, 2), np.int64)
+        self._stack = np.zeros((n, 3), np.int64)
 
     def _wire(self, access: NDArray[np.bool_], threshold: float) -> None:
         """Number the links router by router: to the parent, to children, to users."""
@@ -107,18 +123,65 @@ class Network:
             self._operations[0, :3] = kernels.PUT, user, value.mask
             self._rows[0] = value.row
         self.counters.u += len(self) - 1
-        self._queue[0] = link, 0, 1
+        self._queue[0] = link, 0, 1, 0
         self._state[:] = 0, 1, 1, 0
+        caused = self._drain()
+        if self.tuner is not None:
+            self._economise(self.tuner)
+        return caused
+
+    def _drain(self) -> int:
+        """Deliver what is in the queue, and what that causes; link messages."""
         self._tally[:] = 0
         while not kernels.flood(
             self.space.forms, self.groups.pool, self.wires, self._queue, self._operations,
-            self._rows, self._state, self._tally,
+            self._rows, self._state, self._tally, self._observed,
         ):  # fmt: skip
             self._make_room()
         messages, operations = self._tally.tolist()
         self.counters.u_a += messages
         self.counters.operations += operations
         return int(messages)
+
+    # tuning ----------------------------------------------------------------------------------
+
+    def _economise(self, tuner: Tuner) -> None:
+        """Links whose changes have cost too much become coarser."""
+        n = len(self._n_others)
+        dear = tuner.sent[:n] >= tuner.price[:n] * self._n_others
+        dear &= (self._n_others > 0) & (self.groups.pool.thresholds[: len(dear)] > 0.0)
+        for link in np.flatnonzero(dear).tolist():
+            tuner.coarsen(link)
+            self._tell(link)
+
+    def _tell(self, link: int) -> None:
+        """All other neighbours hear what became of a link's groups."""
+        n = int(self.groups.pool.counts[kernels.N_TOUCHED])
+        self._need_operations(n)
+        end = kernels.changes(self.space.forms, self.groups.pool, self._operations, self._rows, 0)
+        router = self.wires.router[link]
+        others = [
+            int(self.wires.back[other])
+            for other in range(self.wires.at[router], self.wires.at[router + 1])
+            if other != link and self.wires.back[other] != NONE
+        ]
+        if not end or not others:
+            return
+        if len(others) > len(self._queue):
+            self._queue = np.resize(self._queue, (2 * len(others), 4))
+        for i, back in enumerate(others):
+            self._queue[i] = back, 0, end, 1
+        self._state[:] = 0, len(others), end, 0
+        self.counters.u_a += len(others)
+        self.counters.operations += end * len(others)
+        self._drain()
+
+    def _learn(self, tuner: Tuner, address: Address, n_vain: int) -> None:
+        """Groups that caused hops in vain are blamed, and repaired if that pays."""
+        for link, hops in self._observed.vain[:n_vain].tolist():
+            self.counters.feedback += int(self.wires.back[link] != NONE)
+            if tuner.blame(link, address, hops, int(self._n_others[link])):
+                self._tell(link)
 
     def _is_known(self, link: int, user: int, value: Aggregate) -> bool:
         if kernels.find(self.groups.pool, link, user) == NONE:
@@ -128,16 +191,18 @@ class Network:
     def _make_room(self) -> None:
         """For the message that comes next."""
         head, tail, n_operations, _ = self._state.tolist()
-        link, first, end = self._queue[head].tolist()
+        link, first, end, _ = self._queue[head].tolist()
         self.groups.reserve()
         router = self.wires.router[link]
         n_links = int(self.wires.at[router + 1] - self.wires.at[router])
         if tail + n_links > len(self._queue):
-            self._queue = np.resize(self._queue, (2 * (tail + n_links), 3))
-        if n_operations + 2 * (end - first) > len(self._operations):
-            room = 2 * (n_operations + 2 * (end - first))
-            self._operations = np.resize(self._operations, (room, 4))
-            self._rows = np.resize(self._rows, (room, self.space.n_columns))
+            self._queue = np.resize(self._queue, (2 * (tail + n_links), 4))
+        self._need_operations(n_operations + 2 * (end - first))
+
+    def _need_operations(self, n: int) -> None:
+        if n > len(self._operations):
+            self._operations = np.resize(self._operations, (2 * n, 4))
+            self._rows = np.resize(self._rows, (2 * n, self.space.n_columns))
 
     def send(self, source: int, address: Address) -> Outcome:
         """A message from a router, compared with exact knowledge."""
@@ -146,7 +211,9 @@ class Network:
         forms, pool = self.space.forms, self.groups.pool
         asked = address.needed, address.filters, address.given
         out = np.empty(len(self.router_of), np.int64)
-        hops, n_out = kernels.route(forms, pool, self.wires, source, *asked, self._stack, out)
+        hops, n_out, n_vain = kernels.route(
+            forms, pool, self.wires, source, *asked, self._stack, out, self._observed
+        )
         users = np.sort(out[:n_out])
         meant = np.empty(len(self.router_of), np.int64)
         marks = np.zeros(len(self), np.int64)
@@ -160,7 +227,19 @@ class Network:
         counters.m_fp += hops - needed
         counters.false_negatives += missed
         counters.delivered += n_out
+        if self.tuner is not None:
+            self._learn(self.tuner, address, n_vain)
         return Outcome(users, hops, needed, missed)
+
+    def stats(self) -> dict[str, Any]:
+        """Counters, and what was decided."""
+        thresholds = self.groups.pool.thresholds[: len(self.wires.back)]
+        found: dict[str, Any] = asdict(self.counters)
+        found["thresholds"] = {
+            f"{value:.2f}": int(n) for value, n in zip(*np.unique(thresholds, return_counts=True),
+                                                       strict=True)
+        }  # fmt: skip
+        return found | (self.tuner.stats() if self.tuner is not None else {})
 
     def _check(self) -> None:
         """Groups are sound, and a link knows exactly what its other end has told."""

@@ -12,6 +12,7 @@ from typing import Any
 from germane.cast.groups import THRESHOLD
 from germane.cast.router import USERS, Addressed, Delivery, Link, Router, Sent, Updates
 from germane.cast.space import Address, Aggregate, Space, Where
+from germane.cast.tuning import Tuning
 from germane.model import InvalidValue, UnknownContext
 
 Name = Hashable
@@ -29,6 +30,7 @@ class Counters:
     m_fp: int = 0  # hops beyond those of exact knowledge
     false_negatives: int = 0
     delivered: int = 0
+    feedback: int = 0  # dead ends that were told to the router before
 
 
 class Overlay:
@@ -43,8 +45,10 @@ class Overlay:
     ['ann']
     """
 
-    def __init__(self, space: Space, threshold: float = THRESHOLD) -> None:
-        self.space, self.threshold = space, threshold
+    def __init__(
+        self, space: Space, threshold: float = THRESHOLD, tuning: Tuning | None = None
+    ) -> None:
+        self.space, self.threshold, self.tuning = space, threshold, tuning
         self.routers: dict[Name, Router] = {}
         self.counters = Counters()
         self._at: dict[Hashable, Name] = {}
@@ -58,7 +62,7 @@ class Overlay:
         """A router without wires."""
         if name in self.routers:
             raise InvalidValue(f"there is a router {name!r} already")
-        self.routers[name] = Router(self.space, self.threshold)
+        self.routers[name] = Router(self.space, self.threshold, self.tuning)
 
     def connect(self, a: Name, b: Name) -> None:
         """A wire appears; it may not close a ring."""
@@ -178,6 +182,8 @@ class Overlay:
                 self.counters.operations += len(message.changes)
             elif isinstance(message, Addressed):
                 self.counters.hops += 1
+            else:
+                self.counters.feedback += 1
             self._on_the_way.append((link, name, message))
 
     def _drain(self) -> None:
@@ -186,7 +192,13 @@ class Overlay:
             self._dispatch(name, self.routers[name].receive(link, message))
 
     def stats(self) -> dict[str, int]:
-        return asdict(self.counters)
+        """Counters, and what routers have decided."""
+        tuners = [router.tuner for router in self.routers.values() if router.tuner is not None]
+        decided = {
+            name: sum(tuner.stats()[name] for tuner in tuners)
+            for name in (tuners[0].stats() if tuners else ())
+        }
+        return asdict(self.counters) | decided
 
     def _check(self) -> None:
         for name, router in self.routers.items():

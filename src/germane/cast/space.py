@@ -86,6 +86,7 @@ class Space:
             np.array(forms, np.int64).reshape(-1, 4),
             np.array([kind.lengths for kind in self.types.values()]).reshape(-1, 2),
             np.concatenate(trees, axis=1),
+            np.array(sorted(range(len(forms)), key=lambda a: forms[a][0] == kernels.LOCATION)),
         )
 
     # contexts --------------------------------------------------------------------------------

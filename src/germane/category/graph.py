@@ -20,6 +20,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.names import Names
 from germane.kernels import graphs as kernels
 from germane.model import InvalidValue, UnknownNode
 
@@ -105,7 +106,7 @@ class ContentGraph:
         self._ignored = (0, 0)
         self._dropped: list[tuple[str, str]] = []
         self._n_dropped = 0
-        self._listed: tuple[Any, Any] = (None, None)  # what it is of, names as Arrow's strings
+        self._found_by: tuple[int, Names | None] = (-1, None)  # of which version
         self._build()
 
     # making ----------------------------------------------------------------------------------
@@ -482,13 +483,13 @@ class ContentGraph:
         """The name of each number; None where its node was removed."""
         return [name if self.number.get(name) == i else None for i, name in enumerate(self.names)]
 
-    def arrow_names(self, type_: Any) -> Any:
-        """``kept_names`` as an array of a type of strings, until the graph changes."""
-        import pyarrow as pa
-
-        if self._listed[0] != (self.version, type_):
-            self._listed = (self.version, type_), pa.array(self.kept_names(), type_)
-        return self._listed[1]
+    def names_for(self, n: int) -> Names | None:
+        """What finds many names at once; None if it would have to be made for too few of them."""
+        if self._found_by[0] != self.version:
+            if n * 8 <= len(self):
+                return None
+            self._found_by = self.version, Names(self.kept_names())
+        return self._found_by[1]
 
     @property
     def links(self) -> NDArray[np.int64]:

@@ -25,19 +25,20 @@ from germane.context import Contexts
 from germane.index.conjunctions import Conjunctions, longer
 from germane.index.rowindex import Rest, Rows
 from germane.kernels import conjunctions as op
-from germane.kernels import postings as kernels
-from germane.kernels.postings import (
-    CONSTANTS,
+from germane.kernels import entries, postings
+from germane.kernels.entries import (
+    ANYTHING,
+    FOLD,
     FROM_CONSTANT,
     FROM_CONTEXT,
     MANY,
-    MIXED,
-    N_LISTS,
     NOWHERE,
     OVER,
     PER_ROW,
+    STEP,
     UNDER,
 )
+from germane.kernels.postings import CONSTANTS, MIXED, N_LISTS
 
 SIDES = ("under", "over")
 ADAPTIVE = -1
@@ -45,11 +46,16 @@ FIRST_ROOM = 1024
 STALE = 1024
 """Entries that may be left behind before the lists are built anew, besides half of all."""
 NO_GROUP = -1
+NO_SIEVE = -1
 TAKES = {
     op.NEGATE: 1, op.ABSOLUTE: 1, op.NOT: 1, op.IS_NULL: 1, op.DISTANCE: 4, op.TRUTH: 0,
     op.MESSAGE_TEXT: 0, op.CONTEXT_TEXT: 0,
 }  # fmt: skip
 """Values that an operation takes off the stack, if not two."""
+
+
+Sketches = NDArray[np.int32]
+"""A line an entry; without columns where there is no sieve."""
 
 
 class Cover(NamedTuple):
@@ -123,32 +129,41 @@ class Found(NamedTuple):
 
 
 class _Lists:
-    """Rows by node."""
+    """Rows by node, each with what a sieve wants of it."""
 
     def __init__(self, n_nodes: int) -> None:
         self.at: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
         self.count: NDArray[np.int32] = np.zeros(n_nodes, np.int32)
         self.room: NDArray[np.int32] = np.zeros(n_nodes, np.int32)
         self.pool: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.used = 0
+        self.used = 0  # entries
 
-    def lay(self, rows: Rows, nodes: Rows, order: Rows) -> None:
+    def lay(self, rows: Rows, sketches: Sketches, nodes: Rows, order: Rows) -> None:
         """Start anew, lists in some order of nodes."""
-        self.pool = np.empty(len(rows), np.int32)
+        self.pool = _on_lines(self.pool[:0], len(rows) * (1 + sketches.shape[1]))
         self.used = len(rows)
-        kernels.lay(rows, nodes, order, self.at, self.count, self.room, self.pool)
+        entries.lay(rows, sketches, nodes, order, self.at, self.count, self.room, self.pool)
 
-    def post(self, rows: Rows, nodes: Rows) -> None:
+    def post(self, rows: Rows, sketches: Sketches, nodes: Rows) -> None:
         """Append rows."""
-        done = 0
+        done, step = 0, 1 + sketches.shape[1]
         while True:
-            done, self.used = kernels.post(
-                rows, nodes, done, self.at, self.count, self.room, self.pool, self.used
+            done, self.used = entries.post(
+                rows, sketches, nodes, done, self.at, self.count, self.room, self.pool, self.used
             )
             if done == len(rows):
                 return
-            wanted = self.used + max(2, 2 * int(self.count[nodes[done]]))
-            self.pool = longer(self.pool, max(wanted, FIRST_ROOM, len(self.pool) * 5 // 4))
+            wanted = (self.used + max(2, 2 * int(self.count[nodes[done]]))) * step
+            self.pool = _on_lines(self.pool, max(wanted, FIRST_ROOM, len(self.pool) * 5 // 4))
+
+    def as_sets(self, step: int) -> dict[int, set[tuple[int, ...]]]:
+        """The entries of nodes."""
+        found: dict[int, set[tuple[int, ...]]] = {}
+        for node in np.flatnonzero(self.count).tolist():
+            begin, n = int(self.at[node]) * step, int(self.count[node]) * step
+            words = self.pool[begin : begin + n].reshape(-1, step)
+            found[node] = {tuple(entry) for entry in words.tolist()}
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -163,6 +178,8 @@ class _Form:
         self.context_slots: set[int] = set()
         self.from_constants = False  # some rows
         self.named: NDArray[np.int32] = np.zeros(0, np.int32)  # by row: nodes of its condition
+        self.sieved_by = NO_SIEVE  # the form whose nodes entries have sketches of
+        self.sketched = True  # all entries since lists were laid: none is ANYTHING
         self.empty(0)
 
     @property
@@ -178,7 +195,9 @@ class _Form:
         """Forget all rows."""
         self.exact, self.wide = _Lists(n_nodes), _Lists(n_nodes)
         self.posted: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
-        self.marks: NDArray[np.uint64] = np.zeros(n_nodes // 64 + 1, np.uint64)  # clear at rest
+        # Both are clear at rest, but for the bit of what is not sketched.
+        self.sieve: NDArray[np.uint64] = np.zeros((FOLD + 1) // 64, np.uint64)
+        self.marks = self.sieve if n_nodes <= FOLD else np.zeros(n_nodes // 64 + 1, np.uint64)
         self.n_entries = 0
 
     def arrays(self) -> tuple[Any, ...]:
@@ -186,12 +205,12 @@ class _Form:
         exact, wide = self.exact, self.wide
         return (
             exact.at, exact.count, exact.pool, self.posted,
-            wide.at, wide.count, wide.pool, self.marks, self.named,
+            wide.at, wide.count, wide.pool, self.marks, self.sieve, self.named,
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
-        own = (self.posted, self.marks, self.named)
+        own = (self.posted, self.marks, self.sieve, self.named)
         return self.exact.nbytes + self.wide.nbytes + sum(array.nbytes for array in own)
 
 
@@ -201,8 +220,9 @@ class _Group:
     def __init__(self, number: int, forms: tuple[tuple[int, int, int], ...]) -> None:
         self.number = number
         self.forms = [_Form(*form) for form in forms]
-        self.about = np.array([(*form, CONSTANTS) for form in forms], np.int32)
+        self.about = np.array([(*form, CONSTANTS, NO_SIEVE) for form in forms], np.int32)
         self.sleeps = False  # some rows may
+        self.all_pure = True  # conditions have nothing else
         self.source_kind: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
         self.source_at: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
         self.pure: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -223,6 +243,19 @@ class _Group:
             for form in self.forms
         ]
         return np.array(sure, np.bool_) & (self.n_stale == 0)
+
+    def proven(self) -> NDArray[np.bool_]:
+        """Which forms a sieve decides: it has a bit for each node, and all rows have sketches."""
+        sure = [form.marks is form.sieve for form in self.forms]
+        for form in self.forms:
+            if form.sieved_by != NO_SIEVE:
+                sure[form.sieved_by] &= form.sketched
+        return np.array(sure, np.bool_) & (self.n_stale == 0)
+
+    def sieves(self) -> list[int]:
+        """For each form, another whose nodes stand in conditions and are marked in messages."""
+        useful = [j for j, f in enumerate(self.forms) if f.side == UNDER and f.from_constants]
+        return [next((j for j in useful if j != own), NO_SIEVE) for own in range(len(self.forms))]
 
     def point(self) -> None:
         """Let kernels find the lists."""
@@ -260,10 +293,10 @@ class Postings:
         self.moves = 0
         self._versions = [graph.version for graph in categories.graphs]
         self._by_forms: dict[tuple[tuple[int, int, int], ...], int] = {}
-        self._state = np.zeros(kernels.N_STATE, np.int64)
+        self._state = np.zeros(postings.N_STATE, np.int64)
         self._seen: NDArray[np.uint64] = np.zeros(0, np.uint64)  # rows, as bits; clear at rest
         self._candidates: Rows = np.zeros(FIRST_ROOM, np.int32)
-        self._spans: NDArray[Any] = np.zeros(FIRST_ROOM, kernels.SPAN)
+        self._spans: NDArray[Any] = np.zeros(FIRST_ROOM, postings.SPAN)
         self._moved: NDArray[np.int32] = np.zeros((2, 0), np.int32)
         self._path: Rows = np.zeros(0, np.int32)
         self._pairs: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
@@ -312,8 +345,9 @@ class Postings:
                 form.context_slots.add(cover.source_at)
             else:
                 form.from_constants = True
-            group.about[j, kernels.SOURCE] = form.source
+            group.about[j, postings.SOURCE] = form.source
         group.pure[shape] = pure
+        group.all_pure &= pure
         group.sleeps |= bool(self.conjunctions.shapes[shape].wakes)
 
     @property
@@ -330,7 +364,8 @@ class Postings:
             if len(mine):
                 group.searches = None
                 group.n_rows += len(mine)
-                if 2 * len(mine) > group.n_rows:
+                sieves = [form.sieved_by for form in group.forms]
+                if 2 * len(mine) > group.n_rows or sieves != group.sieves():
                     self._build(group)
                 else:
                     self._post(group, mine)
@@ -372,22 +407,26 @@ class Postings:
     def _build(self, group: _Group) -> None:
         """Post all rows of a group anew; those that were posted wider stay so."""
         rows = self._rows_of(group)
-        for j, form in enumerate(group.forms):
+        home, was_wide = group.home.copy(), group.wide.copy()
+        placed = [self._placed(group, j, rows) for j in range(len(group.forms))]
+        for j, (form, sieve) in enumerate(zip(group.forms, group.sieves(), strict=True)):
+            form.sieved_by = group.about[j, postings.SIEVED_BY] = sieve
             form.empty(len(self.categories.graphs[form.graph]))
-            home, was_wide = group.home[j].copy(), group.wide[j].copy()
-            whose, nodes = self._placed(group, j, rows)
-            wide = was_wide[whose] & (home[whose] >= 0) & (group.home[j, whose] >= 0)
+            form.sketched = True
+            whose, nodes = placed[j]
+            wide = was_wide[j, whose] & (home[j, whose] >= 0) & (group.home[j, whose] >= 0)
             graph = self.categories.graphs[form.graph]
-            wide[wide] = graph._covers(home[whose[wide]], nodes[wide])
-            nodes[wide] = home[whose[wide]]
+            wide[wide] = graph._covers(home[j, whose[wide]], nodes[wide])
+            nodes[wide] = home[j, whose[wide]]
             group.home[j, whose[wide]], group.wide[j, whose[wide]] = nodes[wide], True
             apart = wide if form.side == OVER else np.zeros_like(wide)
             # What a node of a forest covers is a slice of this order.
             order: Rows = np.arange(len(graph), dtype=np.int32)
             if graph.is_forest:
                 order = np.argsort(graph.view.enter).astype(np.int32)
-            form.exact.lay(whose[~apart], nodes[~apart], order)
-            form.wide.lay(whose[apart], nodes[apart], order)
+            sketches = self._sketches(group, j, whose)
+            form.exact.lay(whose[~apart], sketches[~apart], nodes[~apart], order)
+            form.wide.lay(whose[apart], sketches[apart], nodes[apart], order)
             self._count(form, nodes)
         group.n_stale = 0
         group.builds += 1
@@ -395,8 +434,9 @@ class Postings:
 
     def _post(self, group: _Group, rows: Rows) -> None:
         """Post rows exactly, under all forms."""
-        for j in range(len(group.forms)):
-            self._post_form(group, j, rows)
+        placed = [self._placed(group, j, rows) for j in range(len(group.forms))]
+        for j, (whose, nodes) in enumerate(placed):
+            self._enter(group, j, whose, nodes)
 
     def _tidy(self, group: _Group) -> None:
         """Lists have grown: build them anew if much was left behind, and show them to kernels."""
@@ -405,16 +445,32 @@ class Postings:
         group.point()
 
     def _post_form(self, group: _Group, j: int, rows: Rows) -> None:
+        self._enter(group, j, *self._placed(group, j, rows))
+
+    def _enter(
+        self, group: _Group, j: int, whose: Rows, nodes: Rows, lists: _Lists | None = None
+    ) -> None:
+        """Append rows to the lists of a form, the exact ones unless others are given."""
         form = group.forms[j]
-        whose, nodes = self._placed(group, j, rows)
-        form.exact.post(whose, nodes)
+        (lists or form.exact).post(whose, self._sketches(group, j, whose), nodes)
         self._count(form, nodes)
+
+    def _sketches(self, group: _Group, j: int, rows: Rows) -> Sketches:
+        """What the sieve of a form wants of rows."""
+        by = group.forms[j].sieved_by
+        sketches = np.empty((len(rows), 0 if by == NO_SIEVE else STEP - 1), np.int32)
+        if by != NO_SIEVE:
+            entries.sketch(
+                rows, by, self.conjunctions.rows, group.source_kind, group.forms[by].named, sketches
+            )
+            group.forms[j].sketched &= not (sketches == ANYTHING).any()
+        return sketches
 
     def _named(self, group: _Group, j: int, rows: Rows) -> tuple[NDArray[np.float64], Rows, Rows]:
         """The keys of rows under a form, and (row, node) of all their nodes."""
         keys = np.empty(len(rows))
         view = self.conjunctions.view
-        kernels.keys_of(
+        entries.keys_of(
             rows, j, group.source_kind, group.source_at, view.rows, view.owner, view.pool,
             self.contexts.values, keys,
         )  # fmt: skip
@@ -422,7 +478,7 @@ class Postings:
         self.categories.refresh()
         nodes, whose = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
         while True:
-            n = kernels.flatten(keys, rows, graph, self.categories.places, nodes, whose)
+            n = entries.flatten(keys, rows, graph, self.categories.places, nodes, whose)
             if n <= len(nodes):
                 break
             nodes, whose = np.empty(n, np.int32), np.empty(n, np.int32)
@@ -433,7 +489,7 @@ class Postings:
         keys, whose, nodes = self._named(group, j, rows)
         form = group.forms[j]
         if form.from_constants:
-            kernels.name(rows, keys, form.graph, self.categories.places, form.named)
+            entries.name(rows, keys, form.graph, self.categories.places, form.named)
         group.home[j, rows] = NOWHERE
         group.home[j, whose] = nodes
         several = whose[1:][whose[1:] == whose[:-1]]
@@ -445,7 +501,7 @@ class Postings:
         form.n_entries += len(nodes)
         if form.side == OVER:
             view = self.categories.graphs[form.graph].view
-            kernels.count_posted(nodes, view.above_at, view.above_n, view.above, form.posted)
+            entries.count_posted(nodes, view.above_at, view.above_n, view.above, form.posted)
 
     # contexts and graphs ---------------------------------------------------------------------
 
@@ -460,7 +516,7 @@ class Postings:
         form, store = group.forms[j], self.contexts
         group.searches = None
         moved, target = self._moved
-        n, n_null = kernels.follow(
+        n, n_null = entries.follow(
             contexts, slot, j, form.graph, self.escalates, store.head, self.conjunctions.rows,
             store.values, self.group_of_shape, group.number, group.source_kind, group.source_at,
             self.categories.places, form.side, group.home[j], group.wide[j], moved, target,
@@ -472,9 +528,7 @@ class Postings:
         wider = target != NOWHERE
         if wider.any():
             rows, nodes = moved[wider], target[wider]
-            lists = form.wide if form.side == OVER else form.exact
-            lists.post(rows, nodes)
-            self._count(form, nodes)
+            self._enter(group, j, rows, nodes, form.wide if form.side == OVER else form.exact)
             self.escalations += len(rows)
         if not wider.all():
             self._post_form(group, j, moved[~wider])
@@ -514,8 +568,8 @@ class Postings:
     def match(self, vectors: NDArray[np.float64], members: NDArray[np.int32], rest: Rest) -> Found:
         """The pairs of some messages; what waits for texts and what was found in vain, too."""
         state = self._state
-        state[kernels.N_OUT] = state[kernels.N_FAILED] = 0
-        state[kernels.N_WAITING] = state[kernels.N_CANDIDATES] = 0
+        state[postings.N_OUT] = state[postings.N_FAILED] = 0
+        state[postings.N_WAITING] = state[postings.N_CANDIDATES] = 0
         for group in self.groups:
             if group.n_rows:
                 order = members
@@ -523,10 +577,10 @@ class Postings:
                     first = vectors[members, group.forms[0].attribute]
                     order = members[np.argsort(first, kind="stable")]
                 self._match_group(group, vectors, order, rest)
-        n_out, n_waiting = int(state[kernels.N_OUT]), int(state[kernels.N_WAITING])
+        n_out, n_waiting = int(state[postings.N_OUT]), int(state[postings.N_WAITING])
         return Found(
             self._pairs[:n_out], self._waiting[:n_waiting],
-            self._failed[: int(state[kernels.N_FAILED])], int(state[kernels.N_CANDIDATES]),
+            self._failed[: int(state[postings.N_FAILED])], int(state[postings.N_CANDIDATES]),
         )  # fmt: skip
 
     def _match_group(
@@ -537,16 +591,16 @@ class Postings:
             sides = [form.side for form in group.forms]
             wanted = SIDES.index(self.plan)
             plan = sides.index(wanted) if wanted in sides else 0
-        certain = group.certain()
+        certain, proven = group.certain(), group.proven()
         done = 0
         while True:
             if self.matcher == "closure":
-                done = kernels.match_postings(
+                done = postings.match_postings(
                     order, done, vectors, group.about, group.lists, self.group_of_shape,
                     group.number, group.source_kind, group.source_at, group.pure, certain,
-                    group.n_stale == 0 and not group.sleeps, plan, self._seen, self._candidates,
-                    self._spans, self._path, rest, self._pairs, self._failed, self._waiting,
-                    self._state, group.chosen,
+                    proven, group.n_stale == 0 and not group.sleeps, group.all_pure, plan,
+                    self._seen, self._candidates, self._spans, self._path, rest, self._pairs,
+                    self._failed, self._waiting, self._state, group.chosen,
                 )  # fmt: skip
             else:
                 done = self.searches_of(group).match(
@@ -560,7 +614,7 @@ class Postings:
             self._waiting = longer(self._waiting, room)
             # No message has more candidates than there is room for pairs.
             self._candidates = np.empty(len(self._pairs), np.int32)
-            self._spans = np.empty(len(self._pairs), kernels.SPAN)
+            self._spans = np.empty(len(self._pairs), postings.SPAN)
 
     def searches_of(self, group: _Group) -> Searches:
         """The paper's other matcher for a group, up to date."""
@@ -612,17 +666,24 @@ class Postings:
                 home, wide = group.home[j].copy(), group.wide[j].copy()
                 whose, nodes = self._placed(group, j, rows)
                 group.home[j], group.wide[j] = home, wide
-                lists = _as_sets(form.exact), _as_sets(form.wide)
-                for row, node in zip(whose.tolist(), nodes.tolist(), strict=True):
+                step = 1 if form.sieved_by == NO_SIEVE else STEP
+                lists = form.exact.as_sets(step), form.wide.as_sets(step)
+                sketches = self._sketches(group, j, whose).tolist()
+                named = zip(whose.tolist(), nodes.tolist(), sketches, strict=True)
+                for row, node, sketch in named:
                     at = home[row]
                     if at == MANY:
-                        assert row in lists[0][node]
+                        assert (row, *sketch) in lists[0][node]
                         continue
                     assert at >= 0
                     pair = np.array([at], np.int32), np.array([node], np.int32)
                     assert graph._covers(*pair)[0]
                     assert form.side == UNDER or wide[row] or at == node
-                    assert row in lists[int(form.side == OVER and wide[row])].get(int(at), ())
+                    apart = int(form.side == OVER and wide[row])
+                    assert (row, *sketch) in lists[apart].get(int(at), ())
+                assert not form.sieve[:-1].any()
+                assert not form.marks[:-1].any()
+            assert [form.sieved_by for form in group.forms] == group.about[:, -1].tolist()
 
 
 def _on_lines(old: NDArray[np.int32], room: int) -> NDArray[np.int32]:
@@ -633,10 +694,3 @@ def _on_lines(old: NDArray[np.int32], room: int) -> NDArray[np.int32]:
     new = whole[begin : begin + room]
     new[: len(old)] = old
     return new
-
-
-def _as_sets(lists: _Lists) -> dict[int, set[int]]:
-    return {
-        node: set(lists.pool[lists.at[node] : lists.at[node] + lists.count[node]].tolist())
-        for node in np.flatnonzero(lists.count).tolist()
-    }

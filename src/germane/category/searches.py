@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from germane.category.graph import ContentGraph
 from germane.index.rowindex import Rest, Rows
 from germane.kernels import searches as kernels
+from germane.kernels.entries import OVER
 from germane.kernels.graphs import compress
-from germane.kernels.postings import OVER
 
 WAYS = {"search": kernels.SEARCH, "lists": kernels.LISTS}
 

@@ -23,6 +23,8 @@ from germane.model.types import CATEGORY, XML
 
 MAX_NODES = 10_000
 """Nodes of one value."""
+FEW_NODES = 64
+"""Nodes of messages that are copied rather than pointed to."""
 FEW_SETS = 10_000
 """So many sets more than were in use are no reason to look which still are."""
 
@@ -36,9 +38,13 @@ class Given:
         self.documents: Any = None  # whose patterns are sets of the last graph
         self.costs: NDArray[np.float64] = np.empty(0)  # of those patterns
         self.arrays: list[tuple[NDArray[np.int64], NDArray[np.int32]] | None] = [None] * n_graphs
+        """Ends and nodes of all sets, where those are up to date, or there is nothing else."""
 
     def add(self, graph: int, nodes: list[int]) -> float:
         """The key of a set."""
+        if not self._ends[graph]:
+            ends, flat = self.of(graph)
+            self._ends[graph], self._nodes[graph] = ends.tolist(), flat.tolist()
         self._nodes[graph] += nodes
         self._ends[graph].append(len(self._nodes[graph]))
         self.arrays[graph] = None
@@ -46,13 +52,17 @@ class Given:
 
     def add_many(self, graph: int, ends: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
         """Sets one after the other; the next number was ``count``."""
-        self._ends[graph] += (ends + len(self._nodes[graph])).tolist()
-        self._nodes[graph] += nodes.tolist()
-        self.arrays[graph] = None
+        before, flat = self.of(graph)
+        self.arrays[graph] = (
+            np.concatenate([before, ends + len(flat)]),
+            np.concatenate([flat, nodes]),
+        )
+        self._ends[graph], self._nodes[graph] = [], []  # until one more is added
 
     def count(self, graph: int) -> int:
         """How many sets there are."""
-        return len(self._ends[graph]) - 1
+        known = self.arrays[graph]
+        return len(self._ends[graph] if known is None else known[0]) - 1
 
     def of(self, graph: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Ends and nodes of a graph's sets."""
@@ -158,6 +168,7 @@ class Categories:
         self._versions = [-1] * len(self.graphs)
         self._arrays: list[Any] = [None] * (len(self.graphs) * N_ARRAYS)
         self.places: NDArray[np.int64] = np.zeros((len(self.graphs) * N_ARRAYS, 3), np.int64)
+        self._copies: dict[int, tuple[NDArray[Any], int]] = {}  # and where they are
         self.nobody = Given(len(self.graphs))
         self.times_kept = 0
         self.uses: Callable[[int, set[int]], tuple[int, int]] | None = None
@@ -265,6 +276,12 @@ class Categories:
             node = self.graphs[self._graph_of[type_]].number.get(value)
             if node is not None:
                 return float(node)
+        elif given is not None and type(value) is list and len(value) <= MAX_NODES:
+            known = self.graphs[self._graph_of[type_]].number
+            try:
+                return self.key_of(type_, sorted({known[node] for node in value}), given)
+            except (KeyError, TypeError):
+                pass  # it is refused below, with the reason
         return self.key_of(type_, self.nodes(name, type_, value), given)
 
     def key_of(self, type_: str, nodes: list[int], given: Given | None = None) -> float:
@@ -345,15 +362,16 @@ class Categories:
 
     def _numbers(self, graph: int, flat: Any) -> NDArray[np.int32]:
         """Numbers of names; -1 for those that are unknown or null."""
+        if hasattr(flat, "combine_chunks"):
+            flat = flat.combine_chunks()
+        found_by = self.graphs[graph].names_for(len(flat))
+        if found_by is not None and not str(flat.type).startswith("dictionary"):
+            numbers: NDArray[np.int32] = found_by.find(flat)
+            return numbers
         coded = flat if str(flat.type).startswith("dictionary") else flat.dictionary_encode()
-        if hasattr(coded, "combine_chunks"):
-            coded = coded.combine_chunks()
         names = coded.dictionary
-        if len(names) * 8 > len(self.graphs[graph]):
-            import pyarrow.compute as pc
-
-            listed = pc.index_in(names, self.graphs[graph].arrow_names(names.type))
-            numbers = np.append(np.asarray(listed.fill_null(-1), np.int32), np.int32(-1))
+        if found_by is not None:
+            numbers = np.append(found_by.find(names), np.int32(-1))
         else:
             known = self.graphs[graph].number
             numbers = np.array([*(known.get(n, -1) for n in names.to_pylist()), -1], np.int32)
@@ -389,8 +407,13 @@ class Categories:
             if not (given.documents if number == self.flat else given.count(number)):
                 continue  # nobody will look
             ends, nodes = given.of(number)
-            self._point(number, kernels.GIVEN_AT, ends)
-            self._point(number, kernels.GIVEN, graph.view.component[nodes])
+            components = graph.view.component[nodes]
+            if max(len(ends), len(nodes)) <= FEW_NODES:
+                self._copy(number, kernels.GIVEN_AT, ends)
+                self._copy(number, kernels.GIVEN, components)
+            else:
+                self._point(number, kernels.GIVEN_AT, ends)
+                self._point(number, kernels.GIVEN, components)
 
     def refresh(self) -> None:
         """Point to the graphs and sets that are current; messages stay those that were."""
@@ -411,6 +434,18 @@ class Categories:
         if self._arrays[place] is not array:
             self._arrays[place] = array
             self.places[place] = (array.__array_interface__["data"][0], len(array), len(array))
+
+    def _copy(self, graph: int, which: int, array: NDArray[Any]) -> None:
+        """As ``_point``, to a copy whose address is known: asking for one takes longer."""
+        place = graph * N_ARRAYS + which
+        known = self._copies.get(place)
+        if known is None:
+            room: NDArray[Any] = np.zeros(FEW_NODES, array.dtype)
+            known = self._copies[place] = room, room.ctypes.data
+        room, address = known
+        room[: len(array)] = array
+        self._arrays[place] = room
+        self.places[place] = (address, len(array), len(array))
 
     # saving ----------------------------------------------------------------------------------
 

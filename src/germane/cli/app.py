@@ -2,7 +2,23 @@
 
 import typer
 
-from germane.cli import approx, check, demo, match, reproduce, reshard, run, synonyms, version
+from germane.cli import (
+    approx,
+    check,
+    deadletters,
+    demo,
+    doctor,
+    fetch,
+    learn,
+    match,
+    replay,
+    reproduce,
+    reshard,
+    run,
+    serve,
+    synonyms,
+    version,
+)
 
 app = typer.Typer(
     help="A context-aware information filter: who should get this message, right now?",
@@ -15,6 +31,12 @@ app.command("demo")(demo.demo)
 app.command("match")(match.match)
 app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("reshard")(reshard.reshard)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
+app.command("replay")(replay.replay)
+app.command("deadletters")(deadletters.deadletters)
+app.command("doctor")(doctor.doctor)
+app.command("fetch", epilog=fetch.EXAMPLE)(fetch.fetch)
+app.command("learn", epilog=learn.EXAMPLE)(learn.learn)
 app.command("check")(check.check)
 app.command("synonyms", epilog=synonyms.EXAMPLE)(synonyms.synonyms)
 app.add_typer(approx.app, name="approx")

@@ -6,20 +6,21 @@ import typer
 from rich.console import Console
 
 import germane
-from germane.language import compile_condition
+from germane.language import as_dialect, compile_condition
 from germane.model import Schema
 
 
 def check(
     condition: Annotated[str, typer.Argument(help="A condition, in quotes of your shell.")],
+    dialect: Annotated[str, typer.Option(help="germane, cesql or filters.")] = "germane",
 ) -> None:
     """Parse a condition and print how it is understood, or what is wrong with it."""
     out = Console(highlight=False, markup=False, soft_wrap=True)
     try:
         draft = Schema().draft("this condition")
-        compiled = compile_condition(condition, draft)
+        compiled = compile_condition(condition, draft, dialect=as_dialect(dialect))
         filter_ = germane.Filter()
-        filter_.subscribe("it", condition, context="someone")
+        filter_.subscribe("it", condition, context="someone", dialect=dialect)
     except germane.GermaneError as error:
         typer.echo(error, err=True)
         raise typer.Exit(1) from error
@@ -27,7 +28,8 @@ def check(
         ("message", "", compiled.message_names),
         ("context", "context.", compiled.context_names),
     ):
-        read = [f"{prefix}{name} ({draft.type_of(name) or 'any type'})" for name in sorted(names)]
+        types = {name: draft.type_of(name) or "any type" for name in sorted(names)}
+        read = [f"{prefix}{name} ({type_})" for name, type_ in types.items()]
         out.print(f"reads of the {place}: {', '.join(read) or 'nothing'}")
     alternatives = filter_.explain("it", {}).conjunctions
     out.print(_HEADINGS.get(len(alternatives), "delivers if one of these is TRUE:"))

@@ -16,7 +16,8 @@ def match(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help='JSON lines: {"id": …, "condition": …, "context": … (optional)}.',
+            help='JSON lines: {"id": …, "condition": …, "context": …, "dialect": …}, '
+            "the last two optional.",
         ),
     ],
     messages: Annotated[
@@ -49,7 +50,8 @@ def match(
         filter_.update(take(row, "id"), row)
 
     def subscribe(_: int, row: dict[str, Any]) -> None:
-        filter_.subscribe(take(row, "id"), take(row, "condition"), context=row.get("context"))
+        context, dialect = row.get("context"), row.get("dialect")
+        filter_.subscribe(take(row, "id"), take(row, "condition"), context, dialect=dialect)
 
     def deliver(number: int, row: dict[str, Any]) -> None:
         message_id = row.pop("id", number)

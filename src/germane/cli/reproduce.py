@@ -51,14 +51,27 @@ def approx(scale: Scale = None, out: Out = Path("out/approx"), seed: Seed = 1) -
     _reproduce("approximation", scale, out, seed)
 
 
-def _reproduce(paper: str, scale: float | None, out: Path, seed: int) -> None:
+@app.command("contextcast")
+def contextcast(
+    scale: Scale = None,
+    out: Out = Path("out/contextcast"),
+    seed: Seed = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an earlier run was broken off.")
+    ] = False,
+) -> None:
+    """Contextcast: aggregated contexts in a simulated overlay; runs are Spark jobs."""
+    _reproduce("contextcast", scale, out, seed, resume=resume)
+
+
+def _reproduce(paper: str, scale: float | None, out: Path, seed: int, **options: Any) -> None:
     """Run the experiments of a paper with a progress bar."""
     experiment = _experiment(f"benchmarks.{paper}")
     out.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-        experiment.run(scale=scale, out=out, seed=seed, progress=progress)
+        experiment.run(scale=scale, out=out, seed=seed, progress=progress, **options)
     typer.echo(f"results are in {out}")
 
 

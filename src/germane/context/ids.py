@@ -20,6 +20,9 @@ from germane.model import InvalidValue
 
 Rows = NDArray[np.int32]
 DENSE_FACTOR = 8
+BOX_FROM = 1 << 16
+LOOK_FROM = 1024
+"""So many rows are looked at before they are sorted: if they are in order, that is far cheaper."""
 
 
 def as_id(value: Any, what: str) -> Hashable:
@@ -89,6 +92,7 @@ class Ids:
         self._ranked: NDArray[np.object_] = np.empty(0, object)
         self._sorted_since = 0
         self._column: Any = None  # all names as an Arrow array, until they change
+        self._boxed: NDArray[np.object_] = np.empty(0, object)
         self._watchers: WeakSet[Watcher] = WeakSet()
 
     def watch(self, watcher: "Watcher") -> None:
@@ -235,7 +239,10 @@ class Ids:
         """Ids of distinct rows, in id order (integers before strings); may sort the rows too."""
         if self._dense is not None:
             keys = rows if self._are_rows else self._keys.take(rows)
-            keys.sort()
+            if len(keys) < LOOK_FROM or not (keys[1:] > keys[:-1]).all():
+                keys.sort()
+            if len(keys) >= BOX_FROM and 8 * len(keys) >= 5 * len(self._dense):
+                return self._boxes().take(keys).tolist()  # type: ignore[no-any-return]
             return keys.tolist()  # type: ignore[no-any-return]
         if self._rank is None:
             self._sorted_since += len(rows) + 1
@@ -247,6 +254,13 @@ class Ids:
         ranks.sort()
         ordered: list[Any] = self._ranked.take(ranks).tolist()
         return ordered
+
+    def _boxes(self) -> NDArray[np.object_]:
+        """Small integers as Python's objects: an answer of most ids is faster if they are there."""
+        assert self._dense is not None
+        if len(self._boxed) < len(self._dense):
+            self._boxed = np.arange(len(self._dense)).astype(object)
+        return self._boxed
 
     def rows_in_order(self, rows: Rows) -> Rows:
         """Distinct rows, in the order of their ids."""
@@ -262,9 +276,10 @@ class Ids:
         """Whether ids live in arrays."""
         return self._dense is not None
 
-    def sorted_integers(self, rows: Rows) -> NDArray[np.int64]:
-        """Ids of rows, ascending, where ``are_small_integers``."""
-        return np.sort(self._keys.take(rows)).astype(np.int64)
+    @property
+    def integers(self) -> NDArray[np.int32]:
+        """The ids by row, where ``are_small_integers``."""
+        return self._keys
 
     def _rank_anew(self) -> None:
         names = sorted(self._row, key=_order)
@@ -313,7 +328,8 @@ class Ids:
     def nbytes(self) -> int:
         """Bytes of arrays (the dict of other ids is not counted)."""
         dense = 0 if self._dense is None or self._are_rows else self._dense.nbytes
-        return dense + self._keys.nbytes + self._names.nbytes
+        boxed = (8 + 32) * len(self._boxed)  # pointers, and the objects
+        return dense + self._keys.nbytes + self._names.nbytes + boxed
 
 
 def _as_array(values: Sequence[Any]) -> NDArray[np.int64] | None:

@@ -5,7 +5,8 @@ error for each row that has a malformed value. The type of an attribute that not
 is fixed by its first value in a row that is not malformed.
 """
 
-from collections.abc import Callable, Mapping, Set
+import math
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 
 from germane.category.sets import Categories, Given
 from germane.context import Strings
-from germane.context.values import MAX_TEXT, key, location
+from germane.context.values import MAX_TEXT, is_null, key, location
+from germane.language.cesql.evaluate import OWN_ID, cast, value_of
 from germane.model import GermaneError, InvalidValue, Schema
 from germane.model.types import CATEGORY, XML
 
+TYPES: dict[str, type] = {"string": str, "number": int, "boolean": bool}
+"""Our types, and those of Python that stand for CESQL's."""
 Keys = tuple[NDArray[np.float64], ...]
 
 
@@ -30,13 +34,14 @@ class Columns:
         strings: Strings,
         categories: Categories,
         add_document: Callable[[str, Any, Given], float],
-        reserved: Any = (),
+        reserved: Collection[str] = (),
     ) -> None:
         self._table = table.combine_chunks()
         self._schema = schema
         self._strings = strings
         self._categories = categories
         self._add_document = add_document
+        self._reserved = reserved
         self.given = categories.given()  # sets of nodes in these rows
         self.names = [name for name in table.column_names if name not in reserved]
         if len(set(self.names)) < len(self.names):
@@ -53,7 +58,7 @@ class Columns:
 
     def row(self, i: int) -> Mapping[str, Any]:
         """The raw values of a row, looked up one by one."""
-        return _Row(self._table, i)
+        return _Row(self._table, i, self._reserved)
 
     def present(self, name: str) -> NDArray[np.bool_]:
         """Which rows have a value (a NaN is none)."""
@@ -88,6 +93,34 @@ class Columns:
         if known is None or (type_ == "string" and known[1] != self._strings.version):
             known = self._known[name] = (self._read(name, type_), self._strings.version)
         return known[0]
+
+    def cast(self, name: str, type_: str) -> NDArray[np.float64]:
+        """Keys of a column as CESQL casts its values; an event's own id is called `id`."""
+        if name == "id":
+            own, other = self._cast(OWN_ID, type_), self._cast("id", type_)
+            return np.where(self._there(OWN_ID), own, other)
+        return self._cast(name, type_)
+
+    def _there(self, name: str) -> NDArray[np.bool_]:
+        return self.present(name) if name in self._table.column_names else np.zeros(1, np.bool_)
+
+    def _cast(self, name: str, type_: str) -> NDArray[np.float64]:
+        """Keys of one column, cast once for each distinct value where Arrow can tell them."""
+        import pyarrow as pa
+        import pyarrow.types as t
+
+        if name not in self._table.column_names:
+            return np.full(self._table.num_rows, np.nan)
+        column = self._column(name)
+        if t.is_nested(column.type) or t.is_null(column.type):
+            values = column.to_pylist()
+            return np.array([cast_key(value, type_, self._strings) for value in values], np.float64)
+        coded = column if t.is_dictionary(column.type) else column.dictionary_encode()
+        values = coded.dictionary.to_pylist()
+        keys = np.array([*(cast_key(v, type_, self._strings) for v in values), np.nan], np.float64)
+        indices = coded.indices.cast(pa.int64()).fill_null(len(values))
+        cast: NDArray[np.float64] = keys[np.asarray(indices)]
+        return cast
 
     def _column(self, name: str) -> Any:
         import pyarrow as pa
@@ -158,23 +191,42 @@ class Columns:
         return labels[places]
 
 
-class _Row(Mapping[str, Any]):
-    """One row of a table as a mapping."""
+def cast_key(value: Any, type_: str, strings: Strings) -> float:
+    """The key of a message's value as CESQL casts it; NaN where it is missing or that fails."""
+    plain = None if is_null(value) else value_of(value)
+    if plain is None:
+        return math.nan
+    found, error = cast(plain, TYPES[type_])
+    if error:
+        return math.nan
+    return strings.label(str(found)) if type_ == "string" else float(found)
 
-    def __init__(self, table: Any, row: int) -> None:
+
+class _Row(Mapping[str, Any]):
+    """One row of a table as a mapping, without the columns that are not attributes.
+
+    Of those, an id is known under the name that only CESQL reads.
+    """
+
+    def __init__(self, table: Any, row: int, reserved: Collection[str]) -> None:
         self._table = table
         self._row = row
+        self._reserved = reserved
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._table.column_names:
-            raise KeyError(name)
-        return self._table.column(name)[self._row].as_py()
+        if name in self._table.column_names and name not in self._reserved:
+            value = self._table.column(name)[self._row].as_py()
+            if value is not None or name != OWN_ID:
+                return value
+        if name == OWN_ID and "id" in self._reserved and "id" in self._table.column_names:
+            return self._table.column("id")[self._row].as_py()
+        raise KeyError(name)
 
     def __iter__(self) -> Any:
-        return iter(self._table.column_names)
+        return (name for name in self._table.column_names if name not in self._reserved)
 
     def __len__(self) -> int:
-        return len(self._table.column_names)
+        return sum(1 for _ in self)
 
 
 def is_number(type_: Any) -> bool:

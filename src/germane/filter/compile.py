@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from germane.filter.templates import Nodes
-from germane.filter.texts import Pattern, Texts, successor
+from germane.filter.texts import Texts
 from germane.index.conjunctions import Form, Shape
 from germane.kernels import conjunctions as op
 from germane.language import tree
+from germane.language.like import Pattern, successor
 from germane.model.types import XML
 
+READS = frozenset((tree.Message, tree.Cast))
+"""Leaves that are attributes of the message."""
 FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ARITHMETIC = {"+": op.ADD, "-": op.SUBTRACT, "*": op.MULTIPLY, "/": op.DIVIDE}
 COMPARISON = {
@@ -50,6 +53,7 @@ class Names(NamedTuple):
     """How names and strings become slots and labels."""
 
     message: Callable[[str], tuple[int, ...]]
+    cast: Callable[[str, str], tuple[int, ...]]  # name, type -> its slot
     context: Callable[[str], tuple[int, ...]]
     type_of: Callable[[str], str | None]
     label: Callable[[str], float]
@@ -63,6 +67,12 @@ class Names(NamedTuple):
         if type_ == XML:
             return self.pattern(literals[0], float(literals[1]))
         return self.category(type_, literals)
+
+    def slots(self, node: tree.Message | tree.Cast) -> tuple[int, ...]:
+        """The slots of an attribute of the message, as it is or cast."""
+        if type(node) is tree.Cast:
+            return self.cast(node.name, node.type)
+        return self.message(node.name)
 
 
 def compile_row(
@@ -79,7 +89,7 @@ def reads(node: tree.Node) -> tuple[bool, bool]:
     while stack:
         node = stack.pop()
         kind = type(node)
-        if kind is tree.Message:
+        if kind in READS or kind is tree.Cesql:
             message = True
         elif kind is tree.Context:
             context = True
@@ -150,14 +160,14 @@ class _Compiler:
         operation, left, right = literal.op, literal.left, literal.right
         if operation == "<>":
             return False
-        if type(left) is not tree.Message:
-            if type(right) is not tree.Message:
+        if type(left) not in READS:
+            if type(right) not in READS:
                 return False
             left, right, operation = right, left, FLIPPED[operation]
         side = self._side(right)
         if side is None:
             return False
-        slot = self.names.message(left.name)[0]
+        slot = self.names.slots(left)[0]  # type: ignore[arg-type]
         if operation == "=":
             return self._restrict(slot, side, side)
         if operation in "<=":
@@ -165,9 +175,9 @@ class _Compiler:
         return self._restrict(slot, side._replace(open=operation == ">"), HIGHEST)
 
     def _is_null(self, literal: tree.IsNull) -> bool:
-        if type(literal.operand) is not tree.Message:
+        if type(literal.operand) not in READS:
             return False
-        slot = self.names.message(literal.operand.name)[0]
+        slot = self.names.slots(literal.operand)[0]  # type: ignore[arg-type]
         if literal.negated:
             return self._restrict(slot, LOWEST, HIGHEST)
         if slot in self.intervals:
@@ -176,9 +186,9 @@ class _Compiler:
         return True
 
     def _like(self, literal: tree.Like) -> bool:
-        if literal.negated or type(literal.operand) is not tree.Message:
+        if literal.negated or type(literal.operand) not in READS:
             return False
-        slot = self.names.message(literal.operand.name)[0]
+        slot = self.names.slots(literal.operand)[0]  # type: ignore[arg-type]
         pattern = Pattern.parse(literal.pattern, literal.escape)
         label = self.names.label
         prefix = pattern.prefix
@@ -293,6 +303,14 @@ class _Compiler:
     def _emit_message(self, node: tree.Message, code: list[Any]) -> None:
         code.extend((op.MESSAGE, slot, 0) for slot in self.names.message(node.name))
 
+    def _emit_cast(self, node: tree.Cast, code: list[Any]) -> None:
+        code.extend((op.MESSAGE, slot, 0) for slot in self.names.slots(node))
+
+    def _emit_cesql(self, node: tree.Cesql, code: list[Any]) -> None:
+        self._emit_text(("cesql", node.text, node.strict), code)
+        if node.negated:
+            code.append((op.NOT, 0, 0))
+
     def _emit_context(self, node: tree.Context, code: list[Any]) -> None:
         slots = self.names.context(node.name)
         code.extend((op.CONTEXT, slot, 0) for slot in slots)
@@ -348,6 +366,8 @@ class _Compiler:
         operand = node.operand
         if type(operand) is tree.Message:
             self._emit_text(("like", operand.name, node.pattern, node.escape), code)
+        elif type(operand) is tree.Cast:
+            self._emit_text(("like cast", operand.name, node.pattern, node.escape), code)
         elif type(operand) is tree.Context:
             slots = self.names.context(operand.name)
             if slots:
@@ -437,6 +457,8 @@ class _Compiler:
 EMIT: dict[type, Callable[[_Compiler, Any, list[Any]], None]] = {
     tree.Const: _Compiler._emit_const,
     tree.Message: _Compiler._emit_message,
+    tree.Cast: _Compiler._emit_cast,
+    tree.Cesql: _Compiler._emit_cesql,
     tree.Context: _Compiler._emit_context,
     tree.Arith: _Compiler._emit_arith,
     tree.Negate: _Compiler._emit_negate,

@@ -1,11 +1,12 @@
 """What ``Filter.process`` returns: who got which message, by ``seq``; and what was rejected."""
 
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.filter.matches import Matches, Rows, profile_column
+from germane.filter.matches import Matches, Rows, integer_names, profile_column
 from germane.model import GermaneError
 
 
@@ -25,15 +26,17 @@ class Deliveries:
         self.rejected: list[Rejected] = []
         self._runs: list[Matches] = []
         self._seqs: list[NDArray[np.int64]] = []
-        self._ids: list[Any] = []
+        self._ids: list[list[Any] | NDArray[np.int64]] = []  # of messages, a run's each
         self._ends: list[int] = []  # of runs, in messages
 
-    def add(self, matches: Matches, seqs: NDArray[np.int64], ids: list[Any]) -> None:
+    def add(
+        self, matches: Matches, seqs: NDArray[np.int64], ids: list[Any] | NDArray[np.int64]
+    ) -> None:
         """Messages that were matched, with their places in the sequence and their ids."""
         self._runs.append(matches)
         self._seqs.append(seqs)
-        self._ids += ids
-        self._ends.append(len(self._ids))
+        self._ids.append(ids)
+        self._ends.append(self.n_messages + len(ids))
 
     def __len__(self) -> int:
         return sum(len(run) for run in self._runs)
@@ -41,7 +44,7 @@ class Deliveries:
     @property
     def n_messages(self) -> int:
         """Messages that were matched."""
-        return len(self._ids)
+        return self._ends[-1] if self._ends else 0
 
     @property
     def seqs(self) -> NDArray[np.int64]:
@@ -51,7 +54,7 @@ class Deliveries:
     @property
     def message_ids(self) -> list[Any]:
         """The id of each message."""
-        return list(self._ids)
+        return [name for ids in self._ids for name in _listed(ids)]
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -93,20 +96,24 @@ class Deliveries:
     def to_lists(self) -> Any:
         """An Arrow table of the messages that reach somebody, in columns.
 
-        ``seq``, ``message`` (its id), ``profiles`` and ``contexts``: lists that go together, each
-        in no order; a context is null where the profile has none, and so is the list of them where
-        no profile of any message has one.
+        ``seq``, ``message`` (its id), ``profiles``, ``contexts`` and ``costs``: lists that go
+        together, each in no order; a context is null where the profile has none, and so is the
+        list of them where no profile of any message has one, or the list of costs where nothing
+        costs anything.
         """
         import pyarrow as pa
 
-        rows = [run.laid_out() for run in self._runs]
-        pairs = list(zip(self._runs, rows, strict=True))
-        profiles = _joined([run.ids.column(part) for run, part in pairs])
-        contexts = _joined([run.ids.contexts_of(part) for run, part in pairs])
+        named = [_named(list(runs)) for _, runs in groupby(self._runs, key=lambda run: id(run.ids))]
+        profiles = _joined([profiles for profiles, _ in named])
+        contexts = _joined([contexts for _, contexts in named])
         counts = self.counts
         reached = counts > 0
         ends = pa.array(np.concatenate(([0], np.cumsum(counts)[reached])), pa.int32())
         lists = pa.ListArray.from_arrays(ends, profiles)
+        costs = pa.nulls(len(lists), pa.list_(pa.float64()))
+        if any(run.is_priced for run in self._runs):
+            listed = np.concatenate([run.costs_laid_out() for run in self._runs])
+            costs = pa.ListArray.from_arrays(ends, pa.array(listed))
         return pa.table(
             {
                 "seq": pa.array(self.seqs[reached]),
@@ -115,20 +122,43 @@ class Deliveries:
                 "contexts": pa.ListArray.from_arrays(ends, contexts)
                 if contexts.null_count < len(contexts)
                 else pa.nulls(len(lists), pa.list_(contexts.type)),
+                "costs": costs,
             }
         )
 
     def _message_column(self) -> Any:
         import pyarrow as pa
 
-        integers = bool(self._ids) and type(self._ids[0]) is int
-        return pa.array(self._ids, pa.int64() if integers else pa.string())
+        if self._ids and all(isinstance(ids, np.ndarray) for ids in self._ids):
+            return pa.array(np.concatenate(self._ids))
+        names = self.message_ids
+        integers = bool(names) and type(names[0]) is int
+        return pa.array(names, pa.int64() if integers else pa.string())
 
     def __repr__(self) -> str:
         return (
             f"Deliveries({len(self)} of {self.n_messages} messages, "
             f"{len(self.rejected)} events rejected)"
         )
+
+
+def _listed(ids: Any) -> list[Any]:
+    listed: list[Any] = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    return listed
+
+
+def _named(runs: list[Matches]) -> tuple[Any, Any]:
+    """Profiles and contexts of all deliveries of runs under the same ids, as Arrow arrays."""
+    import pyarrow as pa
+
+    ids, total = runs[0].ids, sum(map(len, runs))
+    if ids.are_small_integers and not ids.has_contexts:
+        return pa.array(integer_names(runs, total)), pa.nulls(total)
+    rows = np.concatenate([run.laid_out() for run in runs])
+    if total < ids.n_rows:
+        return ids.column(rows), ids.contexts_of(rows)
+    contexts = ids.contexts_of(np.arange(ids.n_rows, dtype=np.int32))
+    return ids.column(rows), contexts.take(pa.array(rows))
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 MESSAGE, UPDATE, SUBSCRIBE, UNSUBSCRIBE, GRAPH = KINDS = (
     "message", "update", "subscribe", "unsubscribe", "graph",
 )  # fmt: skip
-FIELDS = ("seq", "kind", "id", "removed", "context", "condition", "address", "links", "unlinks")
+FIELDS = (
+    "seq", "kind", "id", "removed", "context", "condition", "dialect", "address",
+    "links", "unlinks",
+)  # fmt: skip
 """Columns of events that are not attributes."""
 
 
 def subscribe(
-    f: "Filter", ids: list[Any], conditions: list[Any], contexts: list[Any]
+    f: "Filter", ids: list[Any], conditions: list[Any], contexts: list[Any], dialects: list[Any]
 ) -> list[tuple[int, GermaneError]]:
     """Subscribe a run of profiles; which were refused, and why."""
     try:
-        f.subscribe_many(ids, conditions, contexts)
+        f.subscribe_many(ids, conditions, contexts, dialects)
     except BatchError as errors:
         return [(k, error) for k, _, error in errors.errors]
     except GermaneError as error:

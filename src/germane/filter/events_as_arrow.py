@@ -5,6 +5,7 @@ In: an Arrow table, a row an event. Out: what they deliver and which are rejecte
 type; Python objects are made of subscriptions and of what is rejected.
 """
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from germane.filter.events import (
 )
 from germane.filter.matches import Matches
 from germane.model import GermaneError, InvalidValue
+from germane.model.types import CATEGORY
 
 if TYPE_CHECKING:
     from germane.filter.filter import Filter
@@ -149,10 +151,16 @@ class ArrowEvents:
         column = self.table.column("address")
         return column.take(run).to_pylist() if column.null_count < self.n else None
 
-    @property
+    @cached_property
     def _names(self) -> list[str]:
         names: list[str] = self.table.column_names
         return names
+
+    @cached_property
+    def _updated(self) -> list[str]:
+        """The attributes that some update sets."""
+        rows, present = self.everyone[UPDATE], self.columns.present
+        return [name for name in self.columns.names if present(name)[rows].any()]
 
     def _kind_numbers(self) -> NDArray[np.int64]:
         import pyarrow.types as t
@@ -244,9 +252,9 @@ class ArrowEvents:
         matches = Matches(found, f._profiles.ids)
         f._price(matches, self.columns.given, vectors, raw_of)
         ids = (
-            self.ids[run].tolist()
+            self.ids[run]
             if isinstance(self.ids, np.ndarray)
-            else ([as_id(self.ids[i], "a message's id") for i in run.tolist()])
+            else [as_id(self.ids[i], "a message's id") for i in run.tolist()]
         )
         self.out.add(matches, self.seqs[run], ids)
 
@@ -271,7 +279,7 @@ class ArrowEvents:
             self.ids[run] if isinstance(self.ids, np.ndarray) else [self.ids[i] for i in run]
         )
         removed = self._removals(run)
-        for name in (*self.columns.names, *(n for n in removed if n not in self.columns.names)):
+        for name in (*self._updated, *(n for n in removed if n not in self._updated)):
             self._update(name, run, contexts, removed.get(name))
 
     def _update(
@@ -294,6 +302,8 @@ class ArrowEvents:
         if given:
             parts = self.columns.keys(name, self.everyone[UPDATE], True)
             keys = [part[run] for part in parts]
+            if type_ is not None and type_.startswith(CATEGORY):
+                self._hold_sets(name, type_, run, keys[0])
         else:
             keys = [np.full(len(run), np.nan) for _ in range(2 if type_ == "location" else 1)]
         if removed is not None:
@@ -304,6 +314,14 @@ class ArrowEvents:
         rows = contexts if whole else contexts[used]
         for slot, part in zip(f._contexts.slots_of(name, type_), keys, strict=False):
             f._store(rows, slot, part if whole else part[used])
+
+    def _hold_sets(
+        self, name: str, type_: str, run: NDArray[np.int64], keys: NDArray[np.float64]
+    ) -> None:
+        """Number sets of nodes as contexts hold them: those of a table live as long as it does."""
+        column = self.table.column(name)
+        for k in np.flatnonzero(keys < 0).tolist():
+            keys[k] = self.f._categories.key(name, type_, column[int(run[k])].as_py())
 
     def _check_removed(self, run: NDArray[np.int64]) -> NDArray[np.int64]:
         """Reject updates that remove what is no attribute's name."""
@@ -332,11 +350,13 @@ class ArrowEvents:
         ids = [_plain(self.ids[i]) for i in run.tolist()]
         if kind == SUBSCRIBE:
             conditions, contexts = self._column("condition"), self._column("context")
+            dialects = self._column("dialect")
             errors = subscribe(
                 self.f,
                 ids,
                 [conditions[i] for i in run.tolist()],
                 [_plain(contexts[i]) for i in run.tolist()],
+                [dialects[i] for i in run.tolist()],
             )
         else:
             errors = unsubscribe(self.f, ids)

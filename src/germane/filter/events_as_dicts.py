@@ -25,6 +25,7 @@ from germane.filter.events import (
     unsubscribe,
 )
 from germane.filter.matches import Matches
+from germane.language.cesql.evaluate import OWN_ID
 from germane.model import GermaneError, InvalidValue
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class DictEvents:
                 [event["id"] for event in events],
                 [event.get("condition") for event in events],
                 [event.get("context") for event in events],
+                [event.get("dialect") for event in events],
             )
             for k, error in errors:
                 self._reject(run[k], error)
@@ -108,6 +110,8 @@ class DictEvents:
         batch = f._messages.read_batch([attributes(event) for event in events])
         for k, error in batch.errors.items():
             self._reject(run[k], error)
+        own = [event["id"] if event.get(OWN_ID) is None else None for event in events]
+        f._messages.cast_own_ids(batch.vectors, own)
         addressed = Addressed(f)
         texts = [event.get("address") for event in events]
         refused = set(batch.errors)
@@ -122,14 +126,15 @@ class DictEvents:
         vectors = batch.vectors[good]
         if f._categories:
             f._use(batch.given, vectors)
-        found = f._batches.match(vectors, lambda k: batch.raw_of(good[k]))
+        raw_of = lambda k: _with_id(batch.raw_of(good[k]), events[good[k]]["id"])  # noqa: E731
+        found = f._batches.match(vectors, raw_of)
         if any(text is not None for text in texts):
             found = addressed.filter(found, [texts[k] for k in good])
         seqs = np.array([events[k]["seq"] for k in good], np.int64)
         f._delivered(found)
         ids = [as_id(events[k]["id"], "a message's id") for k in good]
         matches = Matches(found, f._profiles.ids)
-        f._price(matches, batch.given, vectors, lambda k: batch.raw_of(good[k]))
+        f._price(matches, batch.given, vectors, raw_of)
         self.out.add(matches, seqs, ids)
 
     def _updates(self, run: list[int], events: list[Any]) -> None:
@@ -151,3 +156,8 @@ class DictEvents:
                 listed.append(value)
         for name, (contexts, listed) in columns.items():
             self.f.update_many(contexts, name, listed)
+
+
+def _with_id(message: Mapping[str, Any], own: Any) -> Mapping[str, Any]:
+    """A message's attributes, and its id under the name that only CESQL reads."""
+    return message if message.get(OWN_ID) is not None else {**message, OWN_ID: own}

@@ -119,6 +119,7 @@ class _Reader:
         self.conjunctions = conjunctions
         self.shape: Shape = conjunctions.shapes[conjunctions.shape[row]]
         self.messages = messages.attributes
+        self.sources = messages.sources
         self.slots = contexts.slots
         self.contexts = [""] * contexts.n_slots
         for name, slots in contexts.slots.items():
@@ -165,7 +166,7 @@ class _Reader:
         """One bound of an interval predicate."""
         f = self.shape.forms[form]
         constant = self.conjunctions.constant(self.row, 2 * form + side)
-        type_ = self.schema.type_of(self.messages[f.attribute])
+        type_ = self.sources[f.attribute][1]
         if not f.flags & (op.LOW_CONTEXT, op.HIGH_CONTEXT)[side]:
             return self.literal(constant, type_)
         name = f"context.{self.contexts[(f.low_context, f.high_context)[side]]}"
@@ -257,9 +258,10 @@ class _Reader:
 
     def _leaf(self, at: int, operation: int, first: int, second: int) -> _Piece:
         if operation in (op.MESSAGE, op.CONTEXT):
-            name = (self.messages if operation == op.MESSAGE else self.contexts)[first]
-            text = name if operation == op.MESSAGE else f"context.{name}"
-            return _Piece(text, at, at + 1, self.schema.type_of(name))
+            if operation == op.MESSAGE:
+                return _Piece(self.messages[first], at, at + 1, self.sources[first][1])
+            name = self.contexts[first]
+            return _Piece(f"context.{name}", at, at + 1, self.schema.type_of(name))
         if operation == op.TRUTH:
             return _Piece({1: "TRUE", 0: "FALSE"}.get(first, "UNKNOWN"), at, at + 1)
         constant = self.conjunctions.constant(self.row, first)
@@ -272,9 +274,12 @@ class _Reader:
 
     def _text(self, key: tuple[Any, ...], operation: int, slot: int) -> str:
         """A text predicate."""
-        if key[0] != "like":
+        if key[0] == "cesql":
+            return f"({key[1]})"
+        if key[0] not in ("like", "like cast"):
             return f"({key[1]} {key[0]} {key[2]})"
-        name = key[1] if operation == op.MESSAGE_TEXT else f"context.{self.contexts[slot]}"
+        name = f"STRING({key[1]})" if key[0] == "like cast" else key[1]
+        name = name if operation == op.MESSAGE_TEXT else f"context.{self.contexts[slot]}"
         quoted = key[2].replace("'", "''")
         if not key[3]:
             return f"({name} LIKE '{quoted}')"
@@ -291,10 +296,11 @@ class _Reader:
         found: dict[str, Any] = {}
         for operation, first, second in code:
             if operation == op.MESSAGE:
-                found[self.messages[first]] = message.get(self.messages[first])
+                source = self.sources[first][0]
+                found[source] = message.get(source)
             elif operation == op.MESSAGE_TEXT:
                 key = self.texts.keys[int(self.conjunctions.constant(self.row, first))]
-                for name in key[1:2] if key[0] == "like" else key[1:3]:
+                for name in self.texts.names_of(key):
                     found[name] = message.get(name)
             elif operation in (op.CONTEXT, op.CONTEXT_TEXT):
                 name = self.contexts[first if operation == op.CONTEXT else second]
@@ -337,8 +343,7 @@ def explain_row(
         low = op.low_bound(row, first + form, *bounds)
         high = op.high_bound(row, first + form, *bounds)
         truth: bool | None = bool(op.holds(value, row, first + form, *bounds))
-        name = reader.messages[f.attribute]
-        type_ = schema.type_of(name)
+        name, type_ = reader.sources[f.attribute]
         if f.flags & op.ONLY_NULL:
             steps.append(Step(reader.form_text(form), truth, message.get(name), None))
             continue

@@ -22,7 +22,7 @@ from germane.category.sets import Categories, Given
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
 from germane.context.values import column, key, location, locations, type_of_value
-from germane.filter.addresses import Addressed, Points, compile_address, reached
+from germane.filter.addresses import Addressed, Kept, Points, reached
 from germane.filter.batches import Batches, Found
 from germane.filter.deliveries import Deliveries
 from germane.filter.documents import DocumentPatterns, delivery_costs
@@ -36,6 +36,8 @@ from germane.filter.texts import Texts
 from germane.filter.values_out import contexts_table
 from germane.index.conjunctions import Conjunctions
 from germane.index.policy import as_policy, as_strategy
+from germane.language import as_dialect
+from germane.language.cesql.evaluate import OWN_ID
 from germane.model import InvalidValue
 from germane.model.types import CATEGORY, XML
 
@@ -126,6 +128,7 @@ class Filter:
             self._follow_strings,
         )
         self._points = Points(self._contexts)
+        self._addresses = Kept()
         self._categories.uses = self._uses_of_nodes
         self._epoch = self._strings.epoch
         self._n_updates = 0
@@ -154,35 +157,48 @@ class Filter:
         condition: str,
         context: Any = None,
         transformations: Transformations | None = None,
+        dialect: str | None = None,
     ) -> None:
         """Register a profile; from the next message on it is matched.
 
-        ``transformations`` are the subscriber's own, and count before the filter's.
+        ``transformations`` are the subscriber's own, and count before the filter's. ``dialect``
+        is what the condition is written in: "germane" (the default), "cesql" (CESQL 1.0), or
+        "filters" (those of the CloudEvents Subscriptions API, a JSON array).
         """
         own = NONE if transformations is None else transformations
         if not isinstance(own, Transformations):
             raise InvalidValue(f"transformations is a germane.Transformations, not {own!r:.200}")
         self._documents.own = own
         try:
-            self.subscribe_many([profile_id], [condition], [context])
+            self.subscribe_many([profile_id], [condition], [context], [dialect])
         finally:
             self._documents.own = NONE
         if own != NONE:
             self._own[profile_id] = own
 
     def subscribe_many(
-        self, ids: Sequence[Any], conditions: Sequence[str], contexts: Sequence[Any] | None = None
+        self,
+        ids: Sequence[Any],
+        conditions: Sequence[str],
+        contexts: Sequence[Any] | None = None,
+        dialect: str | Sequence[str | None] | None = None,
     ) -> None:
-        """Register many profiles; bad ones are reported by ``BatchError`` after the rest."""
+        """Register many profiles; bad ones are reported by ``BatchError`` after the rest.
+
+        ``dialect`` is one for all conditions, or one for each.
+        """
         ids = _sequence(ids, "ids")
         conditions = _sequence(conditions, "conditions")
         contexts = [None] * len(ids) if contexts is None else _sequence(contexts, "contexts")
-        if not len(ids) == len(conditions) == len(contexts):
+        if dialect is None or isinstance(dialect, str):
+            dialect = [as_dialect(dialect)] * len(ids)
+        dialects = _sequence(dialect, "dialects")
+        if not len(ids) == len(conditions) == len(contexts) == len(dialects):
             raise InvalidValue(
-                f"subscribe_many got {len(ids)} ids, {len(conditions)} conditions and "
-                f"{len(contexts)} contexts; they must be as many"
+                f"subscribe_many got {len(ids)} ids, {len(conditions)} conditions, "
+                f"{len(contexts)} contexts and {len(dialects)} dialects; they must be as many"
             )
-        self._profiles.add(ids, conditions, contexts)
+        self._profiles.add(ids, conditions, contexts, dialects)
 
     def feedback(self, profile_id: Any, message: Mapping[str, Any], relevant: bool) -> bool:
         """Take a subscriber's word on a delivery: what its patterns were turned into costs less
@@ -203,9 +219,9 @@ class Filter:
         self._profiles.price_anew(rows, new)
         return True
 
-    def check(self, condition: str, context: Any = None) -> None:
+    def check(self, condition: str, context: Any = None, dialect: str | None = None) -> None:
         """Raise what ``subscribe`` would raise for a condition; register nothing."""
-        self._profiles.check(condition, context)
+        self._profiles.check(condition, context, dialect)
 
     def unsubscribe(self, profile_id: Any) -> None:
         """Remove a profile."""
@@ -364,6 +380,7 @@ class Filter:
         pool[places] = moved(pool[places])
         self._strings.settle()
         self._points.clear()
+        self._addresses.forget()
         self._texts.renumbered()
         self._tables.rebuild()
 
@@ -383,6 +400,16 @@ class Filter:
         """The message attributes that profiles read, in the order of ``match_rows`` vectors."""
         return self._messages.attributes
 
+    @property
+    def reads(self) -> set[str]:
+        """The names of all attributes of messages that profiles have read so far.
+
+        Others may be left out of messages: it changes no match.
+        """
+        names = set(self._messages.slots) | self._texts.names
+        names.update(name for name, _ in self._messages.casts)
+        return names | {OWN_ID} if "id" in names else names
+
     def match(self, message: Mapping[str, Any], address: str | None = None) -> list[Any]:
         """The ids of the profiles that a message reaches now, sorted.
 
@@ -398,7 +425,7 @@ class Filter:
 
     def recipients(self, address: str) -> list[Any]:
         """The ids of the contexts that an address reaches now, sorted."""
-        return self._contexts.ids.in_order(reached(self, compile_address(self, address)))
+        return self._contexts.ids.in_order(reached(self, self._addresses.address(self, address)))
 
     def match_rows(self, message: Any) -> NDArray[np.int32]:
         """As ``match``, but the profiles' rows, each once, in no order.
@@ -499,10 +526,10 @@ class Filter:
 
         Events are Arrow record batches (or dicts) in the order of ``seq``, with columns ``seq``,
         ``kind``, ``id`` and one for each attribute; updates also have ``removed``, subscriptions
-        ``context`` and ``condition``; kind "graph" has an attribute as its ``id``, and lists of
-        (parent, child) in ``links`` and ``unlinks``. Each message meets exactly the state before
-        it. Malformed events are kept in ``Deliveries.rejected``; a ``seq`` that was processed is
-        ignored.
+        ``context``, ``condition`` and ``dialect``; kind "graph" has an attribute as its ``id``, and
+        lists of (parent, child) in ``links`` and ``unlinks``. Each message meets exactly the state
+        before it. Malformed events are kept in ``Deliveries.rejected``; a ``seq`` that was
+        processed is ignored.
         """
         return process(self, events)
 
@@ -583,6 +610,7 @@ class Filter:
             "tables": [table.describe(self._messages.attributes) for table in tables.tables],
             "categories": tables.postings.describe(self._messages.attributes),
             "patterns": self._documents.patterns.describe(),
+            "addresses": self._points.describe() | {"kept": len(self._addresses)},
             "bytes": self.nbytes,
         }
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from germane.context.ids import column_of
 from germane.filter.registry import ProfileIds
 from germane.kernels.batches import lay_out
+from germane.kernels.deliveries import name_rows
 from germane.model import GermaneError
 
 Rows = NDArray[np.int32]
@@ -86,16 +87,28 @@ class Matches:
 
     def laid_out(self) -> Rows:
         """The profile rows of all messages, one message after the other, each in no order."""
+        if self.n_messages == 1:
+            return self.rows(0)
+        out: Rows = np.empty(int(self._found.counts.sum()), np.int32)
+        for part, members, places in self._by_part():
+            lay_out(part, members, self._found.starts, self._found.counts, places, out)
+        return out
+
+    def write_names(self, names: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write ``names`` of the profile rows of all messages, laid out, into an array."""
+        for part, members, places in self._by_part():
+            name_rows(part, members, self._found.starts, self._found.counts, places, names, out)
+
+    def _by_part(self) -> Iterator[tuple[Rows, NDArray[np.int64], NDArray[np.int64]]]:
+        """Each part, the messages whose rows it has, and where all messages are laid out."""
         found = self._found
         places = np.cumsum(found.counts) - found.counts
-        out: Rows = np.empty(int(found.counts.sum()), np.int32)
         order = np.argsort(found.part, kind="stable")
         ends = np.searchsorted(found.part[order], np.arange(len(found.parts)), side="right")
         begin = 0
         for part, end in zip(found.parts, ends.tolist(), strict=True):
-            lay_out(part, order[begin:end], found.starts, found.counts, places, out)
+            yield part, order[begin:end], places
             begin = end
-        return out
 
     def split(self, max_bytes: int) -> Iterator["Matches"]:
         """The same in parts of whole messages, each with at most so many bytes of matches."""
@@ -134,12 +147,26 @@ class Matches:
 
     def costs(self) -> NDArray[np.float64]:
         """The cost of each delivery, by message, profiles in id order."""
-        if self._priced is None or not len(self._priced[0]):
+        if not self.is_priced:
             return np.zeros(len(self))
-        keys, costs = self._priced
         rows = [self._ids.rows_in_order(self.rows(i)) for i in range(self.n_messages)]
+        return self._costs_of(np.concatenate(rows))
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether any delivery costs something."""
+        return self._priced is not None and bool(len(self._priced[0]))
+
+    def costs_laid_out(self) -> NDArray[np.float64]:
+        """The cost of each delivery, in the order of ``laid_out``."""
+        return self._costs_of(self.laid_out()) if self.is_priced else np.zeros(len(self))
+
+    def _costs_of(self, rows: Rows) -> NDArray[np.float64]:
+        """The costs of rows, message after message."""
+        assert self._priced is not None
+        keys, costs = self._priced
         numbers = np.repeat(np.arange(self.n_messages), self.counts)
-        wanted = (numbers << 32) | np.concatenate(rows)
+        wanted = (numbers << 32) | rows
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         found: NDArray[np.float64] = np.where(keys[places] == wanted, costs[places], 0.0)
         return found
@@ -199,15 +226,27 @@ def _cut(matches: Matches, begin: int, end: int) -> _Cut:
     return _Cut([np.concatenate([np.empty(0, np.int32), *rows])], matches.counts[begin:end])
 
 
+def integer_names(runs: list[Matches], total: int) -> NDArray[np.int64]:
+    """Ids of all deliveries of some matches whose ids are small integers, laid out."""
+    named: NDArray[np.int64] = np.empty(total, np.int64)
+    begin = 0
+    for run in runs:
+        run.write_names(run.ids.integers, named[begin : begin + len(run)])
+        begin += len(run)
+    return named
+
+
 def profile_column(runs: list[Matches]) -> Any:
     """Ids of all deliveries of some matches, in order, as an Arrow array."""
     import pyarrow as pa
 
     if all(run._ids.are_small_integers for run in runs):
-        parts = [
-            run._ids.sorted_integers(run.rows(i)) for run in runs for i in range(run.n_messages)
-        ]
-        return pa.array(np.concatenate([np.empty(0, np.int64), *parts]))
+        counts = np.concatenate([np.empty(0, np.int64), *(run.counts for run in runs)])
+        named = integer_names(runs, int(counts.sum()))
+        ends = np.cumsum(counts).tolist()
+        for begin, end in zip([0, *ends], ends, strict=False):
+            named[begin:end].sort()  # numpy's own is three times as fast as a compiled loop
+        return pa.array(named)
     names = [name for run in runs for ids in run.by_message() for name in ids]
     integers = type(names[0]) is int if names else all(run._ids.are_integers for run in runs)
     remedy = "use by_message() or by_profile(), or ids of one kind"

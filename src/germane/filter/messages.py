@@ -5,7 +5,7 @@ of an attribute fixes its type. A message that is refused changes nothing.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from germane.category.sets import Categories, Given
 from germane.context import Strings
 from germane.context.values import MAX_TEXT, is_null, key, location, type_of_value
-from germane.filter.columns import Columns
+from germane.filter.columns import Columns, cast_key
+from germane.language.cesql.evaluate import raw
 from germane.model import Draft, GermaneError, InvalidValue, Schema
 from germane.model.types import CATEGORY, XML
 
@@ -22,6 +23,7 @@ OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
 KINDS = {"number": NUMBER, "string": STRING, "location": LOCATION}
 
 
+CASTS = {"string": "STRING", "number": "INT", "boolean": "BOOL"}
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -42,6 +44,7 @@ class Messages:
         self.given = categories.nobody  # the sets of the messages that are being read
         self.slots: dict[str, tuple[int, ...]] = {}
         self.n_slots = 0
+        self.casts: dict[tuple[str, str], int] = {}  # (name, type) -> slot: as CESQL casts it
         self._readers: dict[str, tuple[int, int]] = {}  # name -> (first slot or -1, kind)
 
     def slots_of(self, name: str, type_: str | None) -> tuple[int, ...]:
@@ -54,6 +57,12 @@ class Messages:
             self.n_slots += len(new)
             self._readers.pop(name, None)
         return known
+
+    def slot_of_cast(self, name: str, type_: str) -> tuple[int, ...]:
+        """The slot of an attribute as CESQL casts it to a type, made on first sight."""
+        slot = self.casts.setdefault((name, type_), self.n_slots)
+        self.n_slots += slot == self.n_slots
+        return (slot,)
 
     def documents(self) -> list[int]:
         """The slots of documents."""
@@ -75,6 +84,8 @@ class Messages:
             fresh = _Fresh(self.schema.draft("a message"))
             self._read_unknown(message, vector, fresh)
             self._settle(fresh)
+        for (name, type_), slot in self.casts.items():
+            vector[slot] = cast_key(raw(message, name), type_, self.strings)
         return np.array(vector)
 
     def read_batch(self, messages: Any) -> "Batch":
@@ -140,7 +151,17 @@ class Messages:
         for name, parts in keys.items():
             for slot, part in zip(self.slots.get(name, ()), parts, strict=False):
                 vectors[:, slot] = part[rows]
+        for (name, type_), slot in self.casts.items():
+            vectors[:, slot] = columns.cast(name, type_)[rows]
         return vectors
+
+    def cast_own_ids(self, vectors: NDArray[np.float64], ids: Sequence[Any]) -> None:
+        """Read the ids of messages that have them beside their attributes."""
+        for (name, type_), slot in self.casts.items():
+            if name == "id":
+                for vector, own in zip(vectors, ids, strict=True):
+                    if own is not None:
+                        vector[slot] = cast_key(own, type_, self.strings)
 
     def vector(self, message: NDArray[Any]) -> NDArray[np.float64]:
         """A message that came as a vector, checked."""
@@ -243,7 +264,20 @@ class Messages:
         for name, slots in self.slots.items():
             for slot in slots:
                 names[slot] = name
+        for (name, type_), slot in self.casts.items():
+            names[slot] = f"{CASTS[type_]}({name})"
         return names
+
+    @property
+    def sources(self) -> list[tuple[str, str | None]]:
+        """For each slot, the attribute it is read from, and the type of its keys."""
+        found: list[tuple[str, str | None]] = [("", None)] * self.n_slots
+        for name, slots in self.slots.items():
+            for slot in slots:
+                found[slot] = (name, self.schema.type_of(name))
+        for (name, type_), slot in self.casts.items():
+            found[slot] = (name, type_)
+        return found
 
 
 class Batch(NamedTuple):

@@ -35,7 +35,7 @@ from germane.filter.templates import (
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, Shape, longer
 from germane.kernels import contexts as kernels
-from germane.language import compile_condition
+from germane.language import GERMANE, as_dialect, compile_condition
 from germane.model import (
     DuplicateProfile,
     GermaneError,
@@ -75,13 +75,18 @@ class ProfileIds(Ids):
         first = self._registry.head[rows]
         return np.where(first >= 0, self._registry.conjunctions.owner[first], -1).astype(np.int32)
 
+    @property
+    def has_contexts(self) -> bool:
+        """Whether any profile may have a context."""
+        return bool(len(self._registry.contexts.ids))
+
     def contexts_of(self, rows: Rows) -> Any:
         """The contexts' ids of profiles that were matched, as an Arrow array; null for none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         ids = self._registry.contexts.ids
-        if not len(ids):
+        if not self.has_contexts:
             return pa.nulls(len(rows))
         owners = self.owners_of(rows)
         named = ids.column(np.maximum(owners, 0))
@@ -113,9 +118,8 @@ class Registry:
         self.tables = tables
         self._follow_strings = follow_strings
         self._templates: dict[Key, Template] = {}
-        self._compiled: dict[
-            str, tuple[Compiled, str]
-        ] = {}  # text -> rows, a context name it reads
+        self._compiled: dict[tuple[str, str], tuple[Compiled, str]] = {}
+        """Dialect and text -> rows, and a context name they read."""
         self._epoch = strings.epoch  # of the labels in them
         self._versions: list[int] | None = None  # of the graphs in them
         self.categories = categories
@@ -123,6 +127,7 @@ class Registry:
         type_of = schema.type_of
         self._names = Names(
             message=lambda name: messages.slots_of(name, type_of(name)),
+            cast=messages.slot_of_cast,
             context=lambda name: contexts.slots_of(name, type_of(name)),
             type_of=type_of,
             label=strings.add,
@@ -132,7 +137,13 @@ class Registry:
             texts=texts,
         )
 
-    def add(self, ids: Sequence[Any], conditions: Sequence[Any], contexts: Sequence[Any]) -> None:
+    def add(
+        self,
+        ids: Sequence[Any],
+        conditions: Sequence[Any],
+        contexts: Sequence[Any],
+        dialects: Sequence[Any],
+    ) -> None:
         """Register profiles; raises ``BatchError`` (or, for one, its error) after the others."""
         errors: list[tuple[int, Any, GermaneError]] = []
         if len(ids) > CHUNK:
@@ -141,7 +152,8 @@ class Registry:
         while start < len(ids):
             size = CHUNK if len(self.conjunctions.shapes) <= MANY_SHAPES else 4 * CHUNK
             part = slice(start, start + size)
-            self._add_chunk(start, ids[part], conditions[part], contexts[part], errors)
+            texts = list(zip(dialects[part], conditions[part], strict=True))
+            self._add_chunk(start, ids[part], texts, contexts[part], errors)
             start += size
         if errors:
             raise errors[0][2] if len(ids) == 1 else BatchError(errors, len(ids) - len(errors))
@@ -150,7 +162,7 @@ class Registry:
         self,
         start: int,
         ids: Sequence[Any],
-        conditions: Sequence[Any],
+        texts: list[tuple[Any, Any]],
         contexts: Sequence[Any],
         errors: list[tuple[int, Any, GermaneError]],
     ) -> None:
@@ -161,7 +173,7 @@ class Registry:
         seen: set[Any] = set()
         epoch = self.strings.epoch
         for i, (profile_id, text, context) in enumerate(
-            zip(_listed(ids), conditions, _listed(contexts), strict=True)
+            zip(_listed(ids), texts, _listed(contexts), strict=True)
         ):
             try:
                 name, owner = self._admit(profile_id, context, seen)
@@ -176,7 +188,7 @@ class Registry:
             # Strings were numbered anew on the way: all of them are known now, so once more.
             self._follow_strings()
             compiled = [
-                self._compile(name, conditions[i], owner)
+                self._compile(name, texts[i], owner)
                 for name, i, owner in zip(names, accepted, owners, strict=True)
             ]
         if accepted:
@@ -203,8 +215,9 @@ class Registry:
             context = as_id(context, "the id of a profile's context")
         return profile_id, context
 
-    def _compile(self, profile_id: Any, text: Any, context: Any) -> Compiled:
+    def _compile(self, profile_id: Any, given: tuple[Any, Any], context: Any) -> Compiled:
         """The rows of a condition: those of the same text, of its template, or from scratch."""
+        dialect, text = as_dialect(given[0]), given[1]
         versions = self.categories.versions if self.categories else None
         if (
             self._epoch != self.strings.epoch
@@ -215,18 +228,20 @@ class Registry:
             self._epoch = self.strings.epoch
             self._versions = versions
         if self.documents.own != NONE:  # what was compiled before is for everybody
-            return self._compile_anew(profile_id, text, context)[0]
-        same = self._compiled.get(text) if isinstance(text, str) else None
+            return self._compile_anew(profile_id, dialect, text, context)[0]
+        same = self._compiled.get((dialect, text)) if isinstance(text, str) else None
         if same is not None:
             self._require_context(profile_id, context, same[1])
             return same[0]
-        rows, reads = self._compile_anew(profile_id, text, context)
+        rows, reads = self._compile_anew(profile_id, dialect, text, context)
         if self._epoch == self.strings.epoch:
-            self._compiled[text] = rows, reads
+            self._compiled[dialect, text] = rows, reads
         return rows
 
-    def _compile_anew(self, profile_id: Any, text: Any, context: Any) -> tuple[Compiled, str]:
-        found = cut(text) if isinstance(text, str) else None
+    def _compile_anew(
+        self, profile_id: Any, dialect: str, text: Any, context: Any
+    ) -> tuple[Compiled, str]:
+        found = cut(text) if isinstance(text, str) and dialect == GERMANE else None
         template = self._templates.get(found[0]) if found is not None else None
         if template is not None:
             assert found is not None
@@ -234,7 +249,7 @@ class Registry:
             with suppress(UnknownNode):  # the language says where
                 return self._fill(template, found[1]), template.reads_context
         draft = self.schema.draft(f"profile {profile_id!r}")
-        condition = compile_condition(text, draft)
+        condition = compile_condition(text, draft, dialect=dialect)
         reads = min(condition.context_names, default="")
         self._require_context(profile_id, context, reads)
         draft.commit()
@@ -249,14 +264,16 @@ class Registry:
                 self._templates[shared(found[0])] = learnt
         return rows, reads
 
-    def check(self, text: Any, context: Any) -> None:
+    def check(self, text: Any, context: Any, dialect: Any) -> None:
         """Raise what is wrong with a condition; nothing is registered, no type is fixed."""
-        found = cut(text) if isinstance(text, str) else None
+        dialect = as_dialect(dialect)
+        found = cut(text) if isinstance(text, str) and dialect == GERMANE else None
         template = self._templates.get(found[0]) if found is not None else None
         if template is not None and NODE not in template.kinds:
             self._require_context("", context, template.reads_context)
             return
-        condition = compile_condition(text, self.schema.draft("this condition"))
+        draft = self.schema.draft("this condition")
+        condition = compile_condition(text, draft, dialect=dialect)
         self._require_context("", context, min(condition.context_names, default=""))
 
     def _require_context(self, profile_id: Any, context: Any, reads: str) -> None:

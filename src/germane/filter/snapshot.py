@@ -47,6 +47,7 @@ def save(f: "Filter", path: Path) -> None:
         "schema": f._schema.state(),
         "strings": f._strings.state(),
         "messages": f._messages.slots,
+        "casts": [[*cast, slot] for cast, slot in f._messages.casts.items()],
         "n_updates": f._n_updates,
         "n_matches": f._n_matches,
         "last_seq": f._last_seq,
@@ -165,7 +166,9 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     first = meta["first_own"]
     f._first_own = {profile: Transformations.from_dict(own) for profile, own in first}
     f._messages.slots = {name: tuple(slots) for name, slots in meta["messages"].items()}
-    f._messages.n_slots = sum(len(slots) for slots in f._messages.slots.values())
+    f._messages.casts = {(name, type_): slot for name, type_, slot in meta.get("casts", ())}
+    n_slots = sum(len(slots) for slots in f._messages.slots.values())
+    f._messages.n_slots = n_slots + len(f._messages.casts)
     for text in meta["texts"]:
         f._texts.number(tuple(text))
     f._n_updates, f._n_matches = meta["n_updates"], meta["n_matches"]

@@ -127,6 +127,7 @@ class Tables:
         if len(self.assignment.table_of_shape) < len(self.conjunctions.shapes):
             self._assign_new_shapes()
         numbers = np.array(self.assignment.table_of_shape, np.int16)[shapes]
+        kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
         if self.strategy.indexed and self.postings.groups:
             posted = self.postings.group_of_shape[shapes] >= 0
             self._post(rows[posted])
@@ -138,7 +139,6 @@ class Tables:
         for table, count in zip(self.tables, counts.tolist(), strict=True):
             table.n_waiting += count
         self._wake(rows)
-        kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
 
     def _post(self, rows: Rows) -> None:
         """Take rows that are looked up by their categories."""

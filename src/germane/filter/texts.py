@@ -1,8 +1,9 @@
-"""Predicates that need the text of strings: LIKE, and message strings compared with each other.
+"""Predicates that need the text of strings: LIKE, message strings compared with each other, CESQL.
 
 Everything else about strings is a comparison of labels. A text predicate on the message is
 evaluated at most once a message, and only when a candidate's residual asks for it; one on a
-context is evaluated once per (pattern, string) and cached.
+context is evaluated once per (pattern, string) and cached; an expression of CESQL once per tuple of
+the values it reads, as long as there are not too many of them.
 """
 
 import math
@@ -18,6 +19,10 @@ from germane.context import Strings
 from germane.context.values import is_null
 from germane.index.conjunctions import Array, longer
 from germane.kernels import conjunctions as kernels
+from germane.language.cesql.evaluate import cast, evaluate, raw, value_of
+from germane.language.cesql.expressions import Expression, attributes
+from germane.language.cesql.grammar import parse
+from germane.language.like import Pattern
 from germane.model.timestamps import microseconds_of
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -30,83 +35,34 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-class Pattern(NamedTuple):
-    """A LIKE pattern cut at its %: parts of literal characters and None for _."""
+MAX_VERDICTS = 65_536
+"""Truths of expressions that are remembered."""
 
-    parts: tuple[tuple[str | None, ...], ...]
+
+class Asked(NamedTuple):
+    """An expression of CESQL, and the names it reads."""
+
+    expression: Expression
+    names: tuple[str, ...]
+    strict: bool
 
     @classmethod
-    def parse(cls, pattern: str, escape: str | None) -> "Pattern":
-        """Cut a pattern (which the language has checked)."""
-        parts: list[tuple[str | None, ...]] = []
-        part: list[str | None] = []
-        characters = iter(pattern)
-        for character in characters:
-            if character == escape:
-                part.append(next(characters))
-            elif character == "%":
-                parts.append(tuple(part))
-                part = []
-            else:
-                part.append(None if character == "_" else character)
-        return cls((*parts, tuple(part)))
+    def of(cls, text: str, strict: bool) -> "Asked":
+        """The expression of a text that was read before."""
+        expression = parse(text)
+        return cls(expression, tuple(sorted(attributes(expression))), strict)
 
-    @property
-    def prefix(self) -> str:
-        """The literal characters that every match starts with."""
-        prefix = ""
-        for character in self.parts[0]:
-            if character is None:
-                break
-            prefix += character
-        return prefix
+    def values(self, message: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What it reads of a message, types included: 1 is not TRUE."""
+        found = [value_of(raw(message, name)) for name in self.names]
+        return tuple((type(value), value) for value in found)
 
-    @property
-    def is_literal(self) -> bool:
-        """Whether the pattern matches one string only."""
-        return len(self.parts) == 1 and None not in self.parts[0]
-
-    @property
-    def is_prefix(self) -> bool:
-        """Whether the pattern is literal characters and a final %."""
-        return len(self.parts) == 2 and not self.parts[1] and None not in self.parts[0]
-
-    def matches(self, text: str) -> bool:
-        """Whether a whole string matches: each part at its leftmost place. O(text * pattern)."""
-        first, last = self.parts[0], self.parts[-1]
-        if len(self.parts) == 1:
-            return len(text) == len(first) and _fits(text, 0, first)
-        if len(text) < len(first) + len(last) or not _fits(text, 0, first):
-            return False
-        at, end = len(first), len(text) - len(last)
-        if not _fits(text, end, last):
-            return False
-        for part in self.parts[1:-1]:
-            at = _find(text, at, end, part)
-            if at < 0:
-                return False
-            at += len(part)
-        return True
-
-
-def _fits(text: str, at: int, part: tuple[str | None, ...]) -> bool:
-    return all(want is None or text[at + i] == want for i, want in enumerate(part))
-
-
-def _find(text: str, start: int, end: int, part: tuple[str | None, ...]) -> int:
-    if None not in part:
-        return text.find("".join(c for c in part if c is not None), start, end)
-    for at in range(start, end - len(part) + 1):
-        if _fits(text, at, part):
-            return at
-    return -1
-
-
-def successor(prefix: str) -> str | None:
-    """The least string above all strings with a prefix; None when there is none."""
-    while prefix and prefix[-1] == "\U0010ffff":
-        prefix = prefix[:-1]
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else None
+    def truth(self, message: Mapping[str, Any]) -> float:
+        """1, 0, or NaN where it errs."""
+        value, error = evaluate(self.expression, message)
+        if not error and not self.strict:
+            value, error = cast(value, bool)
+        return math.nan if error or not isinstance(value, bool) else float(value)
 
 
 class View(NamedTuple):
@@ -123,9 +79,13 @@ class Texts:
 
     def __init__(self, strings: Strings) -> None:
         self.strings = strings
-        self.keys: list[tuple[Any, ...]] = []  # ("like", name, pattern, escape) | (op, a, b)
+        self.keys: list[tuple[Any, ...]] = []
+        """("like" | "like cast", name, pattern, escape), ("cesql", text, strict) or (op, a, b)."""
         self._number: dict[tuple[Any, ...], int] = {}
         self._patterns: list[Pattern | None] = []
+        self._asked: dict[int, Asked] = {}
+        self.names: set[str] = set()  # of the message's attributes that are looked at
+        self._verdicts: dict[tuple[Any, ...], float] = {}
         self._seen: list[int] = []
         self._n_cached = 0
         self.view = View(
@@ -145,9 +105,19 @@ class Texts:
         if number is None:
             number = self._number[key] = len(self.keys)
             self.keys.append(key)
-            self._patterns.append(Pattern.parse(key[2], key[3]) if key[0] == "like" else None)
+            likes = key[0] in ("like", "like cast")
+            self._patterns.append(Pattern.parse(key[2], key[3]) if likes else None)
+            if key[0] == "cesql":
+                self._asked[number] = Asked.of(*key[1:])
+            self.names.update(name for name in self.names_of(key) if name is not None)
             self._replace(truth=longer(self.view.truth, len(self.keys), kernels.UNSEEN))
         return number
+
+    def names_of(self, key: tuple[Any, ...]) -> tuple[str, ...]:
+        """The attributes of the message that a text predicate reads."""
+        if key[0] == "cesql":
+            return self._asked[self._number[key]].names
+        return key[1:2] if key[0] in ("like", "like cast") else key[1:3]
 
     def forget(self) -> None:
         """Start a new message."""
@@ -173,15 +143,29 @@ class Texts:
     def evaluate(self, number: int, message: Mapping[str, Any]) -> float:
         """Truth of a text predicate for a message's raw values."""
         key = self.keys[number]
-        if key[0] == "like":
+        if key[0] == "cesql":
+            return self._verdict(number, self._asked[number], message)
+        pattern = self._patterns[number]
+        if pattern is not None:
             value = message.get(key[1])
-            pattern = self._patterns[number]
-            assert pattern is not None
+            if key[0] == "like cast":
+                value = value_of(raw(message, key[1]))
+                value = None if value is None else cast(value, str).value
             return math.nan if is_null(value) else float(pattern.matches(str(value)))
         left, right = _plain(message.get(key[1])), _plain(message.get(key[2]))
         if left is None or right is None:
             return math.nan
         return float(COMPARE[key[0]](left, right))
+
+    def _verdict(self, number: int, asked: Asked, message: Mapping[str, Any]) -> float:
+        """Truth of an expression, known from a message with the same values or computed."""
+        key = (number, asked.values(message))
+        known = self._verdicts.get(key)
+        if known is None:
+            if len(self._verdicts) >= MAX_VERDICTS:
+                self._verdicts.clear()
+            known = self._verdicts[key] = asked.truth(message)
+        return known
 
     def _cache_verdict(self, number: int, label: float) -> None:
         if self._n_cached * 2 >= len(self.view.cache):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from germane.index.rowindex import Flags, Keys, Rest, RowIndex, Rows
 from germane.kernels import blocks as kernels
 from germane.kernels import codes as coding
+from germane.kernels.briefs import BRIEF
 from germane.kernels.bundle import Bundle
 from germane.kernels.grouping import encode_batch
 from germane.kernels.lanes import LANES
@@ -61,11 +62,13 @@ class BlockIndex(RowIndex):
         self._spans = np.ones(len(attributes), np.int64)  # codes in use, per column
         self._set_cuts(np.empty(0), np.zeros(len(attributes) + 1, np.int64))
         self._places: Rows = np.full(max(n_rows, 1), -1, np.int32)
+        self._brief = False  # whether some row has predicates that no slot holds
         self._allocate(1, min(1, len(attributes)))
 
     # building --------------------------------------------------------------------------------
 
     def build(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
+        self._brief = not whole.all()
         entries = self._fit_codes(lows, highs)
         self._choose_order(entries)
         n_blocks = -(-len(rows) // LANES)
@@ -125,8 +128,8 @@ class BlockIndex(RowIndex):
         """Order the columns of codes: column -> slot, slot -> column, attribute -> column."""
         self._order = order
         self._column = np.argsort(order).astype(np.int32)
-        self._column_of = np.full(int(self.attributes.max(initial=0)) + 1, -1, np.int32)
-        self._column_of[self.attributes] = self._column
+        self.column_of = np.full(int(self.attributes.max(initial=0)) + 1, -1, np.int32)
+        self.column_of[self.attributes] = self._column
 
     def _measure(self, sample: NDArray[np.int16]) -> NDArray[np.float64]:
         """Per slot, the share of messages that a sample of intervals [n, slot, 2] lets through."""
@@ -175,6 +178,8 @@ class BlockIndex(RowIndex):
         n_slots = len(self.attributes)
         opened = self.opened if hasattr(self, "_blocks") else 0
         self._units = None
+        self.cores = np.empty(2 * n_blocks * n_slots, np.int16)  # see ``kernels.find_cores``
+        self.briefs = np.empty(n_blocks * LANES if self._brief else 0, BRIEF)
         n_groups = -(-n_blocks // LANES)
         n_supers = -(-n_groups // LANES)
         self._blocks = kernels.Blocks(
@@ -196,6 +201,7 @@ class BlockIndex(RowIndex):
         for source, target in zip(old, new, strict=True):
             if source is not target:
                 target[: len(source)] = source
+        new.heads["cored"] = 0
 
     def _reserve_rows(self, n_rows: int) -> None:
         if n_rows > len(self._places):
@@ -212,6 +218,9 @@ class BlockIndex(RowIndex):
 
     def insert(self, rows: Rows, lows: Keys, highs: Keys, whole: Flags, awake: Flags) -> None:
         self._reserve_rows(int(rows.max(initial=0)) + 1)
+        if not whole.all() and not self._brief:
+            self._brief = True
+            self._grow()
         entries = np.ascontiguousarray(self._encode(lows, highs)[:, self._order])
         done = 0
         while done < len(rows):
@@ -287,8 +296,8 @@ class BlockIndex(RowIndex):
         Cuts and the order of columns are replaced together with blocks, never alone.
         """
         bundle = bundle_of(
-            self.attributes, self._column_of, self._cuts, self._grid, self._ladder, self._points,
-            self._blocks, rest,
+            self.attributes, self.column_of, self._cuts, self._grid, self._ladder, self._points,
+            self._blocks, self.cores, self.briefs, rest,
         )  # fmt: skip
         self._bundle = (self._blocks, rest, bundle)
         return bundle
@@ -385,6 +394,7 @@ class BlockIndex(RowIndex):
             "moves": self._moves,
             "slack": self._slack,
             "heat": self._heat,
+            "brief": np.array([self._brief]),
             "cuts": self._cuts,
             "starts": self._starts,
         }
@@ -395,6 +405,10 @@ class BlockIndex(RowIndex):
         require_alike(state, self.state())
         self._blocks = kernels.Blocks(*(state[f"blocks_{name}"] for name in kernels.Blocks._fields))
         self._places = self._blocks.places
+        self._brief = bool(state["brief"][0])
+        self.cores = np.empty(2 * len(self._blocks.codes) // kernels.PAIR, np.int16)
+        self.briefs = np.empty(len(self._blocks.tenants) if self._brief else 0, BRIEF)
+        self._blocks.heads["cored"] = 0
         self._counters, self._moves = state["counters"], state["moves"]
         self._slack, self._heat = state["slack"], state["heat"]
         self._set_order(state["order"])
@@ -440,6 +454,17 @@ class BlockIndex(RowIndex):
             over, part = divmod(group, LANES)
             assert (hulls[over, :, 0, part] <= zones[group, :, 0, member]).all()
             assert (hulls[over, :, 1, part] >= zones[group, :, 1, member]).all()
+            if b.heads["cored"][block]:
+                self._check_cores(block, codes[block].astype(np.int64))
+
+    def _check_cores(self, block: int, codes: NDArray[np.int64]) -> None:
+        """A code within a core surely lies in the intervals of all lanes that somebody lives in."""
+        n_slots = len(self.attributes)
+        cores = self.cores[2 * block * n_slots : 2 * (block + 1) * n_slots].reshape(n_slots, 2)
+        lived = self._blocks.tenants[block * LANES : (block + 1) * LANES] >= 0
+        lows, highs = codes[:, 0, lived], codes[:, 1, lived]
+        assert (cores[:, :1] >= np.minimum(lows + (lows & 1), coding.ANY_HIGH)).all()
+        assert (cores[:, 1:] <= highs - (highs & 1)).all()
 
 
 def _cost(selectivity: NDArray[np.float64], n_blocks: int) -> float:

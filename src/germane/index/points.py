@@ -1,8 +1,9 @@
 """An index of contexts by one attribute: the dual of the indexes of profiles.
 
-In: a column of the context store, and which of its values changed. Out: the contexts whose value is
-within an interval. Values are cut into buckets of equal size; a change within a bucket costs a
-look, one across appends to another list, and what is left behind is recognised. Kernels:
+In: a column of the context store (of a location, two), and which of its values changed. Out: for
+kernels, where its arrays are. Values are cut into buckets of equal size; a change within a bucket
+costs a look, one across appends to another list, and what is left behind is recognised. Changes are
+only noted until the index is used: where addresses are not selective, nobody pays for it. Kernels:
 ``kernels.points``.
 """
 
@@ -10,74 +11,100 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.kernels import points as kernels
+from germane.kernels.bundle import Bundle
 
-PER_BUCKET = 256
+PER_BUCKET = 64
 """Contexts of a bucket, about."""
 MOST_BUCKETS = 1 << 14
-SAMPLE = 1 << 16
+SAMPLE = 1 << 18
+MOST_NOTES = 4096
+REBUILD = 2
+"""Where more than one in so many contexts have changed, everything is built anew."""
+Column = NDArray[np.float64]
 
 
 class PointIndex:
-    """The contexts by their values in one slot."""
+    """The contexts by their values in one slot, or in the two of a location."""
 
-    def __init__(self, values: NDArray[np.float64]) -> None:
+    def __init__(self, slots: tuple[int, ...], values: Column) -> None:
+        self.slots = slots
         self.builds = 0
+        self.behind: list[NDArray[np.int32]] = []  # contexts whose values changed since
+        self.n_behind = 0
         self.build(values)
 
-    def build(self, values: NDArray[np.float64]) -> None:
+    def _columns(self, values: Column) -> tuple[Column, Column]:
+        return values[self.slots[0]], values[self.slots[-1]]
+
+    def build(self, values: Column) -> None:
         """Cut the values that are there now into buckets."""
-        known = values[~np.isnan(values)]
+        ones, twos = self._columns(values)
+        n = len(ones)
+        known = np.flatnonzero(~(np.isnan(ones) | np.isnan(twos)))
         if len(known) > SAMPLE:
             known = known[:: -(-len(known) // SAMPLE)]
-        n_buckets = max(1, min(MOST_BUCKETS, len(values) // PER_BUCKET))
-        cuts = np.quantile(known, np.linspace(0, 1, n_buckets + 1)[:-1]) if len(known) else [0.0]
-        self.bounds = np.unique(np.asarray(cuts, np.float64))
-        n = len(self.bounds)
-        self.at, self.count = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self.room = np.zeros(n, np.int64)
-        self.bucket: NDArray[np.int32] = np.empty(len(values), np.int32)
-        self.pool: NDArray[np.int32] = np.empty(len(values) * 5 // 4 + 4 * n, np.int32)
-        kernels.place(values, self.bounds, self.bucket, self.at, self.count, self.room, self.pool)
+        one, two = ones[known], twos[known]
+        n_buckets = max(1, min(MOST_BUCKETS, n // PER_BUCKET))
+        n_strips = 1 if len(self.slots) == 1 else max(1, round(n_buckets**0.5))
+        strips = _cuts(one, n_strips)
+        strip = np.maximum(np.searchsorted(strips, one, side="right") - 1, 0)
+        parts = [_cuts(two[strip == s], n_buckets // n_strips) for s in range(len(strips))]
+        bounds = np.concatenate(parts)
+        firsts = np.array([0, *np.cumsum([len(part) for part in parts])], np.int64)
+        at, count, room = (np.zeros(len(bounds), np.int64) for _ in range(3))
+        bucket, pool = np.empty(n, np.int32), np.empty(3 * n + 8 * len(bounds), np.int32)
+        arrays = (strips, firsts, bounds, at, count, room, bucket, pool, np.zeros(1, np.int64))
+        kernels.place(ones, twos, *arrays)
+        self.bundle = Bundle(kernels.LAYOUT, arrays)
         self.builds += 1
+        self.behind, self.n_behind = [], 0
 
-    def update(self, contexts: NDArray[np.int32], values: NDArray[np.float64]) -> None:
-        """Some contexts have other values."""
-        if len(values) > len(self.bucket) or not kernels.move(
-            contexts, values, self.bounds, self.bucket, self.at, self.count, self.room, self.pool
-        ):
-            self.build(values)
+    def note(self, contexts: NDArray[np.int32]) -> None:
+        """Some contexts have other values, which is seen to when the index is used."""
+        self.n_behind += len(contexts)
+        if self.n_behind <= len(self.bundle.arrays[kernels.BUCKET]) // REBUILD:
+            self.behind.append(contexts)
+            if len(self.behind) > MOST_NOTES:
+                self.behind = [np.concatenate(self.behind)]
+        else:
+            self.behind = []
 
-    def named(self, low: float, high: float) -> int:
-        """How many contexts are to be looked at for an interval; some of them twice."""
-        return int(kernels.named(low, high, self.bounds, self.count))
-
-    def collect(
-        self,
-        low: float,
-        high: float,
-        slots: NDArray[np.int32],
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        values: NDArray[np.float64],
-        seen: NDArray[np.bool_],
-        out: NDArray[np.int32],
-        n: int,
-    ) -> int:
-        """Append the contexts within intervals that were not seen yet; how many there are."""
-        found: int = kernels.collect(
-            low, high, self.bounds, self.at, self.count, self.pool, slots, lows, highs, values,
-            seen, out, n,
-        )  # fmt: skip
-        return found
+    def catch_up(self, values: Column) -> bool:
+        """Follow what was noted; whether everything was built anew."""
+        if not self.n_behind:
+            return False
+        columns, arrays = self._columns(values), self.bundle.arrays
+        n = len(arrays[kernels.BUCKET])
+        if len(columns[0]) <= n and self.n_behind <= n // REBUILD:
+            noted = self.behind[0] if len(self.behind) == 1 else np.concatenate(self.behind)
+            if kernels.move(noted, *columns, *arrays):
+                self.behind, self.n_behind = [], 0
+                return False
+        self.build(values)
+        return True
 
     @property
     def nbytes(self) -> int:
         """Bytes of arrays."""
-        own = (self.bounds, self.at, self.count, self.room, self.bucket, self.pool)
-        return sum(array.nbytes for array in own)
+        return sum(array.nbytes for array in self.bundle.arrays)
 
-    def _check(self, values: NDArray[np.float64]) -> None:
-        for b in range(len(self.bounds)):
-            named = self.pool[self.at[b] : self.at[b] + self.count[b]]
-            assert np.isin(np.flatnonzero(self.bucket == b), named).all()
-        assert ((self.bucket == kernels.NOWHERE) == np.isnan(values[: len(self.bucket)])).all()
+    def _check(self, values: Column) -> None:
+        self.catch_up(values)
+        strips, firsts, bounds, at, count, room, bucket, pool, used = self.bundle.arrays
+        ones, twos = (column[: len(bucket)] for column in self._columns(values))
+        pairs = zip(ones, twos, strict=True)
+        where = [kernels.bucket_of(a, b, strips, firsts, bounds) for a, b in pairs]
+        assert bucket.tolist() == where
+        for b in range(len(bounds)):
+            listed = pool[at[b] : at[b] + count[b]]
+            assert np.isin(np.flatnonzero(bucket == b), listed).all()
+        assert (count <= room).all()
+        assert (at + room <= used[0]).all()
+
+
+def _cuts(values: Column, n: int) -> Column:
+    """Lower ends of n parts of about equal size, each once."""
+    if not len(values):
+        return np.zeros(1)
+    ordered = np.sort(values)
+    return np.unique(ordered[np.arange(n) * len(ordered) // n])

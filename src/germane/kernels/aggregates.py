@@ -32,7 +32,7 @@ IN, NOT_IN, BELOW, AT_MOST, ABOVE, AT_LEAST, BOX, WITHIN, IS_NULL, NOT_NULL, MAY
 ATTRIBUTE, OPERATION, FIRST, COUNT = range(4)  # columns of filters
 
 M_ID, M_LINK, M_GROUP, M_NEXT, M_PREV, M_MASK = range(6)
-G_SHAPE, G_N, G_HEAD, G_NEXT, G_POSITION, G_MASK, G_MARK, G_LOOSE = range(8)
+G_SHAPE, G_N, G_HEAD, G_NEXT, G_POSITION, G_MASK, G_MARK, G_LOOSE, G_VAIN = range(9)
 B_FIRST, B_ROOM, B_COUNT = range(3)
 FREE_MEMBER, FREE_GROUP, N_MEMBERS, N_GROUPS, N_SHAPES, N_TOUCHED, USED, LARGEST = range(8)
 PUT, DROP = range(2)
@@ -47,6 +47,7 @@ class Forms(NamedTuple):
     forms: NDArray[np.int64]  # by attribute: kind, first column, columns, height of the tree
     lengths: NDArray[np.float64]  # by attribute: of the domain, along y and x
     trees: NDArray[np.int32]  # parent, level, enter, leave, by node of all trees
+    order: NDArray[np.int64]  # attributes as they are compared: the cheapest first
 
 
 class Pool(NamedTuple):
@@ -100,7 +101,7 @@ def common(trees: Any, a: Any, b: Any) -> Any:
 @kernel
 def merge(kinds: Any, row: Any, mask: Any, other: Any, other_mask: Any) -> Any:
     """Algorithm 1: widen a row so that it covers another; its mask then."""
-    forms, _, trees = kinds
+    forms, trees = kinds.forms, kinds.trees
     bits = other_mask
     a = 0
     while bits:
@@ -144,7 +145,7 @@ def covers(kinds: Any, row: Any, mask: Any, other: Any, other_mask: Any) -> Any:
     """Whether merging the other into the row would leave it as it is."""
     if other_mask & ~mask:
         return False
-    forms, _, trees = kinds
+    forms, trees = kinds.forms, kinds.trees
     for a in range(forms.shape[0]):
         if not (other_mask >> a) & 1:
             continue
@@ -178,31 +179,43 @@ def _span(a_lo: Any, a_hi: Any, b_lo: Any, b_hi: Any, length: Any) -> Any:
 @kernel
 def closest(
     kinds: Any, row: Any, mask: Any, others: Any, first: Any, count: Any, shape: Any, shared: Any,
-    best: Any,
+    best: Any, but: Any,
 ) -> Any:  # fmt: skip
     """The most similar of some rows with one mask, if above `best`: its similarity and place.
 
-    Equation (3). A row is left as soon as it cannot exceed `best` any more. One function, because
-    numba counts references to arrays at every call, which takes longer than the arithmetic.
+    Equation (3). A row is left as soon as it cannot exceed `best` any more; row `but` is no
+    candidate. One function, because numba counts references to arrays at every call, which takes
+    longer than the arithmetic.
     """
-    forms, lengths, trees = kinds
+    forms, lengths, trees, order = kinds
     found = NONE
     n_all = ones(mask | shape)
     if n_all == 0:  # contexts without attributes are alike
-        return (1.0, first) if best < 1.0 else (best, found)
+        at = first + 1 if first == but else first
+        return (1.0, at) if best < 1.0 and at < first + count else (best, found)
     n_shared = 0
-    for a in range(forms.shape[0]):
-        if ((mask & shape) >> a) & 1:
-            shared[n_shared] = a
+    for o in range(order.shape[0]):
+        if ((mask & shape) >> order[o]) & 1:
+            shared[n_shared] = order[o]
             n_shared += 1
     for at in range(first, first + count):
+        if at == but:
+            continue
         total, left = 0.0, n_shared
         least = best * n_all - 1e-9  # with a margin for rounding
         while left and total + left > least:
             a = shared[n_shared - left]
             c, kind = forms[a, AT], forms[a, KIND]
             if kind == NUMBER:
-                total += _span(row[c], row[c + 1], others[at, c], others[at, c + 1], lengths[a, 0])
+                lo, hi, other_lo, other_hi = row[c], row[c + 1], others[at, c], others[at, c + 1]
+                if lo != hi or other_lo != other_hi:
+                    total += _span(lo, hi, other_lo, other_hi, lengths[a, 0])
+                elif lo == other_lo:
+                    total += 1.0
+                elif lengths[a, 0] > 0.0:  # two points have no span in common
+                    total += max(0.0, 1.0 - abs(lo - other_lo) / lengths[a, 0]) / 2.0
+                else:
+                    total += 0.5
             elif kind == LOCATION:
                 y = _span(row[c], row[c + 1], others[at, c], others[at, c + 1], lengths[a, 0])
                 c += 2
@@ -234,7 +247,7 @@ def similarity(kinds: Any, row: Any, mask: Any, other: Any, other_mask: Any) -> 
     """Equation (3) for two aggregates."""
     others = other.reshape((1, other.shape[0]))
     shared = np.empty(kinds.forms.shape[0], np.int64)
-    return closest(kinds, row, mask, others, 0, 1, other_mask, shared, -1.0)[0]
+    return closest(kinds, row, mask, others, 0, 1, other_mask, shared, -1.0, NONE)[0]
 
 
 # addresses -------------------------------------------------------------------------------------
@@ -323,7 +336,7 @@ def meets(kinds: Any, rows: Any, at: Any, mask: Any, filters: Any, given: Any, e
 
     What an aggregate cannot decide, may be.
     """
-    forms, _, trees = kinds
+    forms, trees = kinds.forms, kinds.trees
     for f in range(filters.shape[0]):
         a, operation = filters[f, ATTRIBUTE], filters[f, OPERATION]
         if operation == MAYBE:
@@ -524,8 +537,11 @@ def _part(pool: Any, m: Any) -> None:
 
 
 @kernel
-def nearest(kinds: Any, pool: Any, link: Any, row: Any, mask: Any) -> Any:
-    """The group of a link most similar to a context, above the threshold; or NONE."""
+def nearest(kinds: Any, pool: Any, link: Any, row: Any, mask: Any, but: Any) -> Any:
+    """The group of a link most similar to a context, above the threshold; or NONE.
+
+    The group at position `but` is no candidate.
+    """
     blocks, shapes = pool.blocks, pool.shapes
     best, found = pool.thresholds[link], NONE
     n_mask = ones(mask)
@@ -539,7 +555,7 @@ def nearest(kinds: Any, pool: Any, link: Any, row: Any, mask: Any) -> Any:
             continue
         best, at = closest(
             kinds, row, mask, pool.group_rows, blocks[link, s, B_FIRST], count, shapes[s],
-            pool.shared, best,
+            pool.shared, best, but,
         )  # fmt: skip
         if at != NONE:
             found = np.int64(pool.owners[at])
@@ -560,25 +576,32 @@ def _rest(kinds: Any, pool: Any, m: Any, into: Any) -> Any:
 
 
 @kernel
+def _enter(kinds: Any, pool: Any, link: Any, m: Any, g: Any) -> None:
+    """A member that is in no group joins one, which widens if it must."""
+    row, mask = pool.member_rows[m], pool.members[m, M_MASK]
+    _join(pool, m, g)
+    old = pool.groups[g, G_MASK]
+    whole = pool.group_rows[pool.groups[g, G_POSITION]]
+    if not covers(kinds, whole, old, row, mask):
+        wide = pool.spare[0]
+        wide[:] = whole
+        _reshape(pool, link, g, wide, merge(kinds, wide, old, row, mask))
+
+
+@kernel
 def _place(kinds: Any, pool: Any, link: Any, m: Any) -> None:
     """Algorithm 2: a member that is in no group joins the most similar, or begins one."""
     row, mask = pool.member_rows[m], pool.members[m, M_MASK]
-    g = nearest(kinds, pool, link, row, mask)
+    g = nearest(kinds, pool, link, row, mask, NONE)
     if g != NONE:
-        _join(pool, m, g)
-        old = pool.groups[g, G_MASK]
-        whole = pool.group_rows[pool.groups[g, G_POSITION]]
-        if not covers(kinds, whole, old, row, mask):
-            wide = pool.spare[0]
-            wide[:] = whole
-            _reshape(pool, link, g, wide, merge(kinds, wide, old, row, mask))
+        _enter(kinds, pool, link, m, g)
         return
-    # The group that was freed last is taken first: a context that stays alone keeps its group.
     g = pool.counts[FREE_GROUP]
     pool.counts[FREE_GROUP] = pool.groups[g, G_NEXT]
     pool.counts[N_GROUPS] += 1
     _touch(pool, g, 0)
     pool.groups[g, G_N], pool.groups[g, G_HEAD], pool.groups[g, G_LOOSE] = 0, NONE, 0
+    pool.groups[g, G_VAIN] = 0
     _list_group(pool, link, g, row, mask)
     _join(pool, m, g)
 
@@ -640,6 +663,18 @@ def put(kinds: Any, pool: Any, link: Any, identity: Any, row: Any, mask: Any) ->
             members[m, M_MASK] = mask
             pool.member_rows[m] = row
             return
+    else:
+        # Who stays alone keeps the group.
+        joined = nearest(kinds, pool, link, row, mask, pool.groups[g, G_POSITION])
+        if joined != NONE:
+            _leave(kinds, pool, link, m)
+        members[m, M_MASK] = mask
+        pool.member_rows[m] = row
+        if joined != NONE:
+            _enter(kinds, pool, link, m, joined)
+        else:
+            _reshape(pool, link, g, row, mask)
+        return
     _leave(kinds, pool, link, m)
     members[m, M_MASK] = mask
     pool.member_rows[m] = row
@@ -658,6 +693,91 @@ def drop(kinds: Any, pool: Any, link: Any, identity: Any) -> None:
     pool.members[m, M_NEXT] = pool.counts[FREE_MEMBER]
     pool.counts[FREE_MEMBER] = m
     pool.counts[N_MEMBERS] -= 1
+
+
+@kernel
+def _absorb(kinds: Any, pool: Any, link: Any, g: Any, h: Any) -> None:
+    """All members of group g into group h."""
+    groups, members = pool.groups, pool.members
+    _touch(pool, g, 1)
+    _touch(pool, h, 1)
+    part, mask = pool.spare[1], groups[g, G_MASK]
+    part[:] = pool.group_rows[groups[g, G_POSITION]]
+    _unlist_group(pool, link, g)
+    m = last = groups[g, G_HEAD]
+    while m != NONE:
+        members[m, M_GROUP] = h
+        last, m = m, members[m, M_NEXT]
+    members[last, M_NEXT] = groups[h, G_HEAD]
+    members[groups[h, G_HEAD], M_PREV] = last
+    groups[h, G_HEAD] = groups[g, G_HEAD]
+    groups[h, G_N] += groups[g, G_N]
+    groups[h, G_LOOSE] |= groups[g, G_LOOSE]
+    groups[h, G_VAIN] += groups[g, G_VAIN]
+    groups[g, G_N], groups[g, G_HEAD], groups[g, G_NEXT] = 0, NONE, pool.counts[FREE_GROUP]
+    pool.counts[FREE_GROUP] = g
+    pool.counts[N_GROUPS] -= 1
+    wide, old = pool.spare[0], groups[h, G_MASK]
+    wide[:] = pool.group_rows[groups[h, G_POSITION]]
+    if not covers(kinds, wide, old, part, mask):
+        _reshape(pool, link, h, wide, merge(kinds, wide, old, part, mask))
+
+
+@kernel
+def coarsen(kinds: Any, pool: Any, link: Any) -> Any:
+    """Groups of a link join others that are similar enough by now; False if room is lacking."""
+    n = 0
+    for s in range(pool.counts[N_SHAPES]):
+        n += pool.blocks[link, s, B_COUNT]
+    found = np.empty(n, np.int64)
+    n = 0
+    for s in range(pool.counts[N_SHAPES]):
+        first = pool.blocks[link, s, B_FIRST]
+        for at in range(first, first + pool.blocks[link, s, B_COUNT]):
+            found[n] = pool.owners[at]
+            n += 1
+    for i in range(n):
+        g = found[i]
+        if not roomy(pool):
+            return False
+        at = pool.groups[g, G_POSITION]
+        row, mask = pool.spare[2], pool.groups[g, G_MASK]
+        row[:] = pool.group_rows[at]
+        h = nearest(kinds, pool, link, row, mask, at)
+        if h != NONE:
+            _absorb(kinds, pool, link, g, h)
+    return True
+
+
+@kernel
+def dissolve(kinds: Any, pool: Any, link: Any, found: Any, first: Any) -> Any:
+    """Place members anew, one after the other; where to go on, before the end if room is lacking.
+
+    A member that is alone by now stays.
+    """
+    for i in range(first, found.shape[0]):
+        if not roomy(pool):
+            return i
+        m = found[i]
+        if pool.groups[pool.members[m, M_GROUP], G_N] > 1:
+            _leave(kinds, pool, link, m)
+            _place(kinds, pool, link, m)
+    return found.shape[0]
+
+
+@kernel
+def blame(kinds: Any, pool: Any, link: Any, filters: Any, given: Any, hops: Any) -> Any:
+    """Hops in vain are counted for the groups of a link that meet filters; the worst of them."""
+    worst = NONE
+    for s in range(pool.counts[N_SHAPES]):
+        first, count = pool.blocks[link, s, B_FIRST], pool.blocks[link, s, B_COUNT]
+        for at in range(first, first + count):
+            if meets(kinds, pool.group_rows, at, pool.shapes[s], filters, given, False):
+                g = np.int64(pool.owners[at])
+                pool.groups[g, G_VAIN] += hops
+                if worst == NONE or pool.groups[g, G_VAIN] > pool.groups[worst, G_VAIN]:
+                    worst = g
+    return worst
 
 
 @kernel
@@ -759,6 +879,14 @@ class Wires(NamedTuple):
     at: NDArray[np.int32]  # links of router r are at[r] : at[r + 1]
 
 
+class Observed(NamedTuple):
+    """What links cost, and by how much thresholds sink with each hop of an update."""
+
+    sent: NDArray[np.int64]  # by link: messages to others, since its threshold changed
+    vain: NDArray[np.int64]  # by dead end of the last message: link to blame, hops
+    coarser: NDArray[np.float64]  # one
+
+
 QUEUE_HEAD, QUEUE_TAIL, N_OPERATIONS, N_DONE = range(4)
 MESSAGES, OPERATIONS = range(2)
 
@@ -773,10 +901,11 @@ def flood(
     rows: Any,
     state: Any,
     tally: Any,
+    observed: Any,
 ) -> Any:
     """Deliver messages in order until none is left; False if room is lacking, then go on later.
 
-    A message is a link and operations first : end.
+    A message is a link, operations first : end, and how many hops they come from.
     """
     while state[QUEUE_HEAD] < state[QUEUE_TAIL]:
         head = state[QUEUE_HEAD]
@@ -788,7 +917,10 @@ def flood(
             return False  # each operation may change two groups
         if state[QUEUE_TAIL] + n_links > queue.shape[0]:
             return False
+        threshold = pool.thresholds[link]
+        pool.thresholds[link] = max(0.0, threshold - observed.coarser[0] * queue[head, 3])
         done = apply(kinds, pool, link, operations, rows, first + state[N_DONE], end)
+        pool.thresholds[link] = threshold
         if done < end:
             state[N_DONE] = done - first
             return False
@@ -801,7 +933,9 @@ def flood(
             if other != link and wires.back[other] != NONE:
                 tail = state[QUEUE_TAIL]
                 queue[tail, 0], queue[tail, 1], queue[tail, 2] = wires.back[other], before, after
+                queue[tail, 3] = queue[head, 3] + 1
                 state[QUEUE_TAIL] = tail + 1
+                observed.sent[link] += 1
                 tally[MESSAGES] += 1
                 tally[OPERATIONS] += after - before
     state[:] = 0
@@ -811,26 +945,43 @@ def flood(
 @kernel
 def route(
     kinds: Any, pool: Any, wires: Any, source: Any, needed: Any, filters: Any, given: Any,
-    stack: Any, out: Any,
+    stack: Any, out: Any, observed: Any,
 ) -> Any:  # fmt: skip
-    """An addressed message from a router: hops, and how many users it reaches (in `out`)."""
-    hops = n_out = 0
-    stack[0, 0], stack[0, 1] = source, NONE
+    """An addressed message from a router: hops, users it reaches (in `out`), and dead ends.
+
+    At a dead end nobody is meant: either its users' groups are too wide, or those of the router
+    before, which is told. What was in vain are the hops since the way forked or somebody was
+    reached.
+    """
+    hops = n_out = n_vain = 0
+    stack[0, 0], stack[0, 1], stack[0, 2] = source, NONE, 0
     n_stack = 1
     while n_stack:
         n_stack -= 1
-        router, via = stack[n_stack, 0], stack[n_stack, 1]
+        router, via, alone = stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2]
+        first, n_before = n_stack, n_out
+        users = NONE
         for link in range(wires.at[router], wires.at[router + 1]):
             if link == via:
                 continue
             back = wires.back[link]
             if back == NONE:
+                users = link
                 n_out = members_meeting(kinds, pool, link, needed, filters, given, out, n_out)
             elif any_group(kinds, pool, link, needed, filters, given):
                 hops += 1
                 stack[n_stack, 0], stack[n_stack, 1] = wires.router[back], back
                 n_stack += 1
-    return hops, n_out
+        is_way = n_stack == first + 1 and n_out == n_before
+        for i in range(first, n_stack):
+            stack[i, 2] = alone + 1 if is_way else 1
+        if n_stack == first and n_out == n_before and via != NONE:
+            blamed = np.int64(wires.back[via])
+            if users != NONE and any_group(kinds, pool, users, needed, filters, given):
+                blamed = np.int64(users)
+            observed.vain[n_vain, 0], observed.vain[n_vain, 1] = blamed, alone
+            n_vain += 1
+    return hops, n_out, n_vain
 
 
 @kernel

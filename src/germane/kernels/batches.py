@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from germane.kernels.blocks import ALL, N_SLOTS, N_ZONED, ONE, PAIR, ZERO
+from germane.kernels.blocks import ALL, N_SLOTS, N_ZONED, ONE, PAIR, ZERO, find_cores
 from germane.kernels.blocks import N_BLOCKS as BLOCKS
+from germane.kernels.briefs import find_briefs
 from germane.kernels.codes import reach
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import (
@@ -37,13 +38,17 @@ from germane.kernels.conjunctions import (
 from germane.kernels.lanes import (
     LANES,
     between,
+    copy_lanes,
     count_bits,
-    deepest,
+    deepen,
     gather,
     inside,
+    keys_between,
+    lanes_at,
     lowest_bit,
-    narrowed,
+    narrow,
     prefetch,
+    steps,
     touched,
 )
 
@@ -58,8 +63,9 @@ SPARE_HITS, SPARE_FINDS = 1, 2 * LANES
 """Room that a block needs beyond one hit and one find a message."""
 SOON = 32
 """Elements ahead that memory is asked for while rows are written."""
-FEW = 6
+FEW = 2
 """Messages from which on the index of messages beats looking at each."""
+DEEPEST = 32767
 
 
 class Batch(NamedTuple):
@@ -72,12 +78,14 @@ class Batch(NamedTuple):
 
 
 class MessageIndex(NamedTuple):
-    """Sixty-four messages, sorted by an attribute when it is first asked for (section 3.3)."""
+    """Sixty-four messages by attribute, each laid out when it is first asked for (section 3.3).
 
-    chunk: Any  # [message slot] -> the chunk it is sorted for (place * 128 + size), or -1
-    n: Any  # [message slot] -> values that are not NULL
-    values: Any  # [message slot, rank]
-    below: Any  # uint64 [message slot, rank]: messages of lower rank
+    Differs: sixty-four values are compared at once, in the time of two binary searches, so that
+    they need not be sorted, nor hashed for points.
+    """
+
+    chunk: Any  # [message slot] -> the chunk it is laid out for (place * 128 + size), or -1
+    values: Any  # [message slot, message of the chunk]; NaN where there is none
 
 
 @kernel
@@ -173,6 +181,9 @@ def test_blocks(
     zones: Any,
     heads: Any,
     tenants: Any,
+    cores: Any,
+    briefs: Any,
+    column_of: Any,
     size: Any,
     rest: Any,
     hits: Any,
@@ -190,7 +201,8 @@ def test_blocks(
         begin = ends[group - 1] if group > 0 else 0
         done += test_minibatch(
             begin, ends[group], union[done : union_ends[group]], by_range, batch, index,
-            codes, zones, heads, tenants, size, rest, hits, finds, failed, waiting, state,
+            codes, zones, heads, tenants, cores, briefs, column_of, size, rest, hits, finds,
+            failed, waiting, state,
         )  # fmt: skip
         if done < union_ends[group]:
             return group, done
@@ -210,6 +222,9 @@ def test_minibatch(
     zones: Any,
     heads: Any,
     tenants: Any,
+    cores: Any,
+    briefs: Any,
+    column_of: Any,
     size: Any,
     rest: Any,
     hits: Any,
@@ -227,6 +242,7 @@ def test_minibatch(
     vectors, order, columns, reaches = batch
     stride = columns.shape[0] // max(n_slots, 1)
     lane_messages = np.zeros(LANES, np.uint64)
+    depths = np.full(LANES * LANES, DEEPEST, np.int16)
     n_hits = state[N_HITS]
     n_candidates = 0
     for u in range(union.shape[0]):
@@ -239,11 +255,14 @@ def test_minibatch(
             state[N_CANDIDATES] += n_candidates
             return u
         zone = (block // LANES) * n_zoned * PAIR + block % LANES
-        base = block * n_slots * PAIR
         awake = heads[block].awake
         exact = heads[block].exact
         if awake == ZERO:
             continue
+        if u + 1 < union.shape[0]:
+            after = union[u + 1] * n_slots * PAIR
+            for line in range(0, n_slots * PAIR, 32):
+                prefetch(codes, after + line)
         start, stop = begin, end
         if by_range and n_zoned > 0 and end - begin > LANES:
             start = first_at_least(columns, begin, end, zones[zone])
@@ -257,33 +276,54 @@ def test_minibatch(
             if messages == ZERO:
                 continue
             state[N_OPENED] += count_bits(messages)
-            open_lanes = ZERO
+            if heads[block].cored == 0:
+                find_cores(block, n_slots, codes, heads, cores)
+                if briefs.shape[0] > 0:
+                    find_briefs(
+                        block, column_of, heads, tenants, rest[0], rest[2], rest[3], rest[5],
+                        briefs,
+                    )  # fmt: skip
+            sound(
+                block, messages, chunk, n_slots, n_zoned, columns, stride, reaches, codes, cores,
+                depths,
+            )  # fmt: skip
+            open_lanes = same_lanes = same_messages = ZERO
             while messages != ZERO:
                 bit = lowest_bit(messages)
                 messages &= messages - ONE
                 place = chunk + bit
-                reach_at = place * 2 * n_slots
-                depths = deepest()
-                for slot in range(n_slots):
-                    at = reach_at + 2 * slot
-                    depths = narrowed(depths, codes, base + slot * PAIR, reaches, at)
-                found = touched(depths) & awake
-                certain = inside(depths) & found & exact
+                depth = lanes_at(depths, bit * LANES)
+                found = touched(depth) & awake
+                certain = inside(depth) & found & exact
                 hits[n_hits].lanes = certain
                 hits[n_hits].block = block
                 hits[n_hits].message = order[place]
                 n_hits += certain != ZERO
                 n_candidates += count_bits(certain)
-                if found == certain:
-                    continue
                 found &= ~certain
-                open_lanes |= found
-                while found != ZERO:
-                    lane_messages[lowest_bit(found)] |= ONE << np.uint64(bit)
-                    found &= found - ONE
+                if found != same_lanes:  # messages that are alike leave the same lanes open
+                    note(same_lanes, same_messages, lane_messages)
+                    open_lanes |= found
+                    same_lanes, same_messages = found, ZERO
+                same_messages |= ONE << np.uint64(bit)
+            note(same_lanes, same_messages, lane_messages)
+            if briefs.shape[0] > 0 and index.chunk.shape[0] > 0:
+                asked = open_lanes
+                while asked != ZERO:
+                    lane = lowest_bit(asked)
+                    asked &= asked - ONE
+                    brief = briefs[block * LANES + lane]
+                    if brief.attribute >= 0:
+                        lane_messages[lane] &= look_up(
+                            brief.low, brief.high, 0, brief.attribute, chunk, n, vectors, order,
+                            index,
+                        )  # fmt: skip
+                        if lane_messages[lane] == ZERO:
+                            open_lanes &= ~(ONE << np.uint64(lane))
             asked = open_lanes
             while asked != ZERO:
-                ask_for_row(tenants[block * LANES + lowest_bit(asked)], rest[0], rest[1])
+                row = tenants[block * LANES + lowest_bit(asked)]
+                ask_for_row(row, rest[0], rest[1], rest[6])
                 asked &= asked - ONE
             asked = open_lanes
             while asked != ZERO:
@@ -304,6 +344,74 @@ def test_minibatch(
 
 
 @inlined
+def sound(
+    block: Any,
+    messages: Any,
+    chunk: Any,
+    n_slots: Any,
+    n_zoned: Any,
+    columns: Any,
+    stride: Any,
+    reaches: Any,
+    codes: Any,
+    cores: Any,
+    depths: Any,
+) -> None:
+    """How deep each of some messages lies in a block's intervals: 64 depths a message.
+
+    Slot by slot, so that a slot's bounds stay in registers; a message whose code lies in the core
+    of a slot is in all its intervals and is passed over. Messages that are alike in the zoned
+    slots stand next to each other, and a zone holds all of them or none: the first of them looks
+    at those slots for all.
+    """
+    alike = ZERO
+    for slot in range(n_zoned):
+        alike |= steps(columns, slot * stride + chunk)
+    firsts = messages & (alike << ONE | ONE)
+    for slot in range(n_slots):
+        core = 2 * (block * n_slots + slot)
+        left = messages if slot >= n_zoned else firsts
+        if slot > 0:
+            left &= ~between(columns, slot * stride + chunk, cores[core], cores[core + 1])
+        if slot == n_zoned:
+            repeat(messages, firsts, depths)
+        if left == ZERO:
+            continue
+        at = (block * n_slots + slot) * PAIR
+        lows = lanes_at(codes, at)
+        highs = lanes_at(codes, at + LANES)
+        while left != ZERO:
+            bit = lowest_bit(left)
+            left &= left - ONE
+            reach_at = 2 * ((chunk + bit) * n_slots + slot)
+            above, below = reaches[reach_at], reaches[reach_at + 1]
+            if slot == 0:
+                deepen(depths, bit * LANES, lows, highs, above, below)
+            else:
+                narrow(depths, bit * LANES, lows, highs, above, below)
+    if n_zoned == n_slots:
+        repeat(messages, firsts, depths)
+
+
+@inlined
+def note(lanes: Any, messages: Any, lane_messages: Any) -> None:
+    """Add messages to those that some lanes are to be tested with."""
+    while lanes != ZERO:
+        lane_messages[lowest_bit(lanes)] |= messages
+        lanes &= lanes - ONE
+
+
+@inlined
+def repeat(messages: Any, firsts: Any, depths: Any) -> None:
+    """Give the messages after each first one its depths."""
+    left = messages & ~firsts
+    while left != ZERO:
+        bit = lowest_bit(left)
+        left &= left - ONE
+        copy_lanes(depths, bit * LANES, (bit - 1) * LANES)
+
+
+@inlined
 def first_at_least(columns: Any, begin: Any, end: Any, key: Any) -> Any:
     """The first place in ``begin .. end``, sorted by the first column, whose code is not less."""
     while begin < end:
@@ -315,7 +423,7 @@ def first_at_least(columns: Any, begin: Any, end: Any, key: Any) -> Any:
     return begin
 
 
-@kernel
+@inlined
 def test_row(
     row: Any,
     messages: Any,
@@ -416,57 +524,24 @@ def look_up(
 ) -> Any:  # fmt: skip
     """The messages of a chunk whose value of an attribute lies within bounds, as a word."""
     if index.chunk[attribute] != chunk * PAIR + n:
-        sort_chunk(attribute, chunk, n, vectors, order, index)
-    count = index.n[attribute]
-    values = index.values[attribute]
-    if not low <= high:
-        return ZERO
-    begin = rank_of(values, count, low, flags & LOW_OPEN)
-    end = rank_of(values, count, high, not flags & HIGH_OPEN)
-    if begin >= end:
-        return ZERO
-    return index.below[attribute, end] & ~index.below[attribute, begin]
-
-
-@inlined
-def rank_of(values: Any, count: Any, bound: Any, beyond: Any) -> Any:
-    """How many of the sorted values are less than a bound; ``beyond``: or equal to it."""
-    low = 0
-    high = count
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < bound or (beyond and values[middle] == bound):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+        lay_column(attribute, chunk, n, vectors, order, index)
+    at = attribute * LANES
+    found = keys_between(index.values, at, low, high)
+    if flags & LOW_OPEN:
+        found &= ~keys_between(index.values, at, low, low)
+    if flags & HIGH_OPEN:
+        found &= ~keys_between(index.values, at, high, high)
+    return found
 
 
 @kernel
-def sort_chunk(attribute: Any, chunk: Any, n: Any, vectors: Any, order: Any, index: Any) -> None:
-    """Sort up to sixty-four messages by an attribute."""
+def lay_column(attribute: Any, chunk: Any, n: Any, vectors: Any, order: Any, index: Any) -> None:
+    """Put the values that up to sixty-four messages have of an attribute next to each other."""
     index.chunk[attribute] = chunk * PAIR + n
-    values = index.values[attribute]
-    bits = np.empty(LANES, np.int64)
-    count = 0
     for bit in range(n):
-        value = vectors[order[chunk + bit], attribute]
-        if value != value:
-            continue
-        place = count
-        while place > 0 and values[place - 1] > value:
-            values[place] = values[place - 1]
-            bits[place] = bits[place - 1]
-            place -= 1
-        values[place] = value
-        bits[place] = bit
-        count += 1
-    index.n[attribute] = count
-    word = ZERO
-    index.below[attribute, 0] = word
-    for rank in range(count):
-        word |= ONE << np.uint64(bits[rank])
-        index.below[attribute, rank + 1] = word
+        index.values[attribute, bit] = vectors[order[chunk + bit], attribute]
+    for bit in range(n, LANES):
+        index.values[attribute, bit] = np.nan
 
 
 @kernel

@@ -5,7 +5,8 @@ Layout (``Blocks``; k slots, z of them zoned, codes as in ``kernels.codes``):
 - ``codes``   int16, flat [block][slot][low, high][lane]: K of each row, as codes;
 - ``zones``   int16, flat [group][zoned slot][low, high][block of the group]: hull of a block;
 - ``hulls``   int16, flat [supergroup][zoned slot][low, high][group]: hull of a group;
-- ``heads``   [block], three words of a bit a lane: ``occupied``, ``awake``, ``exact``;
+- ``heads``   [block], three words of a bit a lane: ``occupied``, ``awake``, ``exact``; and
+  ``cored``, whether the block's cores (``find_cores``) are those of its codes;
 - ``tenants`` [block][lane] -> row or -1; ``places`` row -> block * 64 + lane, or < 0.
 
 Invariants: a lane's K lies within its block's zone, a zone within its group's hull; a lane
@@ -59,7 +60,9 @@ ESCALATED, MOVED, REWRITTEN, LOCAL_WRITE, N_COUNTERS = 0, 1, 2, 3, 4
 N_BLOCKS, N_SLOTS, N_ZONED, OPENED = range(4)
 """Opened: blocks that probes have opened so far."""
 
-HEAD = np.dtype([("occupied", np.uint64), ("awake", np.uint64), ("exact", np.uint64)])
+HEAD = np.dtype(
+    [("occupied", np.uint64), ("awake", np.uint64), ("exact", np.uint64), ("cored", np.int64)]
+)
 
 
 class Blocks(NamedTuple):
@@ -197,11 +200,35 @@ def shrink_zone(
 
 
 @inlined
-def write(block: Any, slot: Any, lane: Any, low: Any, high: Any, codes: Any, size: Any) -> None:
-    """Write a lane's codes."""
+def write(
+    block: Any, slot: Any, lane: Any, low: Any, high: Any, codes: Any, heads: Any, size: Any
+) -> None:
+    """Write a lane's codes; the block's cores are no longer known."""
+    heads[block].cored = 0
     at = (block * size[N_SLOTS] + slot) * PAIR + lane
     codes[at] = low
     codes[at + LANES] = high
+
+
+@kernel
+def find_cores(block: Any, n_slots: Any, codes: Any, heads: Any, cores: Any) -> None:
+    """A block's cores, flat [block][slot][low, high]: codes that surely lie in all its intervals.
+
+    An odd bound shares its gap with a message of the same code, so it is drawn in by one.
+    """
+    for slot in range(n_slots):
+        at = (block * n_slots + slot) * PAIR
+        low, high = np.int64(NULL), np.int64(ANY_HIGH)
+        lanes = heads[block].occupied
+        while lanes != ZERO:
+            lane = lowest_bit(lanes)
+            lanes &= lanes - ONE
+            lane_low, lane_high = np.int64(codes[at + lane]), np.int64(codes[at + LANES + lane])
+            low = max(low, lane_low + (lane_low & 1))
+            high = min(high, lane_high - (lane_high & 1))
+        cores[2 * (block * n_slots + slot)] = min(low, ANY_HIGH)
+        cores[2 * (block * n_slots + slot) + 1] = high
+    heads[block].cored = 1
 
 
 @inlined
@@ -313,7 +340,7 @@ def put(
     tenants[block * LANES + lane] = row
     places[row] = block * LANES + lane
     for slot in range(n_slots):
-        write(block, slot, lane, entry[slot, 0], entry[slot, 1], codes, size)
+        write(block, slot, lane, entry[slot, 0], entry[slot, 1], codes, heads, size)
         if slot < n_zoned:
             widen_zone(
                 block,
@@ -684,7 +711,7 @@ def revise(
                     high = ANY_HIGH
                 if low < FIRST_GAP:
                     low = ANY_LOW
-                write(block, slot, lane, low, high, codes, size)
+                write(block, slot, lane, low, high, codes, heads, size)
                 if slot < n_zoned:
                     widen_zone(
                         block,
@@ -709,7 +736,7 @@ def revise(
             zone = ((block // LANES) * n_zoned + slot) * PAIR + block % LANES
             stays = low > high or (zones[zone] <= low and high <= zones[zone + LANES])
         if stays:
-            write(block, slot, lane, low, high, codes, size)
+            write(block, slot, lane, low, high, codes, heads, size)
             counters[REWRITTEN if mode == EAGER else LOCAL_WRITE] += 1
             continue
         if size[0] + 2 >= heads.shape[0]:
@@ -761,7 +788,8 @@ def fill(
             tenants[position] = rows[i]
             places[rows[i]] = position
             for slot in range(n_slots):
-                write(block, slot, lane, entries[i, slot, 0], entries[i, slot, 1], codes, size)
+                low, high = entries[i, slot, 0], entries[i, slot, 1]
+                write(block, slot, lane, low, high, codes, heads, size)
         shrink_zone(block, codes, zones, hulls, heads, tenants, places, size)
 
 

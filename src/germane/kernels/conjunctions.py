@@ -378,29 +378,34 @@ def test(
 
 
 @inlined
-def ask_for_row(row: Any, rows: Any, owner: Any) -> None:
+def ask_for_row(row: Any, rows: Any, owner: Any, values: Any) -> None:
     """Ask for what says where a row's bounds stand, ahead of ``ask_for_bounds``."""
     prefetch(rows, row)
-    prefetch(owner, row)
+    if values.shape[1] > 0:  # somebody has a context
+        prefetch(owner, row)
+
+
+SOON_TESTED = 2
+"""Predicates of a row that memory is asked for: most rows fail at the first ones."""
 
 
 @inlined
 def ask_for_bounds(
     row: Any, rows: Any, owner: Any, shapes: Any, forms: Any, pool: Any, values: Any
 ) -> None:
-    """Ask for a row's bounds ahead of its test: many rows then wait for memory at once."""
+    """Ask for a row's first bounds ahead of its test: many rows then wait for memory at once."""
     shape = rows[row].shape
     first = shapes[shape].first
-    context = owner[row]
-    for form in range(first, shapes[shape].last):
+    for turn in range(first, min(shapes[shape].last, first + SOON_TESTED)):
+        form = forms[turn].turn
         prefetch(pool, rows[row].at + (form - first) * rows[row].step)
-        if forms[form].flags & LOW_CONTEXT:
-            prefetch(values, forms[form].low_context * values.shape[1] + context)
-        if forms[form].flags & HIGH_CONTEXT and (
-            forms[form].high_context != forms[form].low_context
-            or not forms[form].flags & LOW_CONTEXT
+        flags = forms[form].flags
+        if flags & LOW_CONTEXT:
+            prefetch(values, forms[form].low_context * values.shape[1] + owner[row])
+        if flags & HIGH_CONTEXT and (
+            forms[form].high_context != forms[form].low_context or not flags & LOW_CONTEXT
         ):
-            prefetch(values, forms[form].high_context * values.shape[1] + context)
+            prefetch(values, forms[form].high_context * values.shape[1] + owner[row])
 
 
 @kernel
@@ -435,7 +440,7 @@ def postfilter(
         if i % AHEAD == 0:
             stop = min(i + AHEAD, candidates.shape[0])
             for k in range(i, stop):
-                ask_for_row(candidates[k], rows, owner)
+                ask_for_row(candidates[k], rows, owner, values)
             for k in range(i, stop):
                 ask_for_bounds(candidates[k], rows, owner, shapes, forms, pool, values)
         row = candidates[i]

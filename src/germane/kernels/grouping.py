@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.codes import encode_at
+from germane.kernels.codes import N_BUCKETS, encode_in
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.packing import select
 
@@ -31,9 +31,16 @@ def encode_batch(
 ) -> None:
     """Codes of messages [n, column], from their vectors and the cuts of an index."""
     for slot in range(attributes.shape[0]):
+        first = slot * (N_BUCKETS + 1)
+        most = 0
+        for b in range(first, first + N_BUCKETS):
+            most = max(most, ladder[b + 1] - ladder[b])
+        steps = 0
+        while most >> steps:
+            steps += 1
         for i in range(vectors.shape[0]):
             value = vectors[i, attributes[slot]]
-            keys[i, column[slot]] = encode_at(value, cuts, grid, ladder, slot)
+            keys[i, column[slot]] = encode_in(value, cuts, grid, ladder, slot, steps)
 
 
 @kernel

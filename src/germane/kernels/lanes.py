@@ -142,16 +142,80 @@ def narrowed(
         below = builder.load(builder.gep(pair, [builder.add(args[4], ir.Constant(_I64, 1))]))
         lows = _load(builder, data, args[2])
         highs = _load(builder, data, builder.add(args[2], ir.Constant(_I64, LANES)))
-        subtract = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR]),
-            f"llvm.ssub.sat.v{LANES}i16",
-        )
-        from_low = builder.call(subtract, [_splat(builder, above), lows])
-        to_high = builder.call(subtract, [highs, _splat(builder, below)])
-        return _least(builder, args[0], _least(builder, from_low, to_high))
+        return _least(builder, args[0], _depth(builder, lows, highs, above, below))
 
     return signature, generate
+
+
+@intrinsic
+def lanes_at(typing_context: Any, codes: Any, offset: Any) -> Any:
+    """The 64 codes at ``codes[offset:]``, to be kept in registers."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        return _load(builder, data, args[1])
+
+    return _DEPTHS(codes, types.int64), generate
+
+
+@intrinsic
+def copy_lanes(typing_context: Any, values: Any, where: Any, source: Any) -> Any:
+    """Copy the 64 values at ``values[source:]`` to ``values[where:]``."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        _store(builder, _load(builder, data, args[2]), data, args[1])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64, types.int64), generate
+
+
+@intrinsic
+def deepen(
+    typing_context: Any, depths: Any, where: Any, lows: Any, highs: Any, above: Any, below: Any
+) -> Any:
+    """Write to ``depths[where:]`` how deep a value lies in the intervals of one slot."""
+    signature = types.void(depths, types.int64, _DEPTHS, _DEPTHS, types.int16, types.int16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        _store(builder, _depth(builder, *args[2:]), data, args[1])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def narrow(
+    typing_context: Any, depths: Any, where: Any, lows: Any, highs: Any, above: Any, below: Any
+) -> Any:
+    """As ``deepen``, where the depths at ``depths[where:]`` are not less already."""
+    signature = types.void(depths, types.int64, _DEPTHS, _DEPTHS, types.int16, types.int16)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        so_far = _load(builder, data, args[1])
+        _store(builder, _least(builder, so_far, _depth(builder, *args[2:])), data, args[1])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _depth(builder: Any, lows: Any, highs: Any, above: Any, below: Any) -> Any:
+    """min(above - low, high - below), saturated, lane by lane."""
+    subtract = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR]),
+        f"llvm.ssub.sat.v{LANES}i16",
+    )
+    from_low = builder.call(subtract, [_splat(builder, above), lows])
+    to_high = builder.call(subtract, [highs, _splat(builder, below)])
+    return _least(builder, from_low, to_high)
+
+
+def _store(builder: Any, vector: Any, data: Any, offset: Any) -> None:
+    place = builder.gep(data, [offset])
+    builder.store(vector, builder.bitcast(place, _VECTOR.as_pointer())).align = 2
 
 
 def _least(builder: Any, a: Any, b: Any) -> Any:
@@ -193,10 +257,55 @@ def between(typing_context: Any, values: Any, offset: Any, low: Any, high: Any) 
     return signature, generate
 
 
-SPARE = 8
+_KEYS = ir.VectorType(ir.DoubleType(), LANES)
+
+
+def _load_keys(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    loaded = builder.load(builder.bitcast(builder.gep(data, [offset]), _KEYS.as_pointer()))
+    loaded.align = 8
+    return loaded
+
+
+def _splat_key(builder: Any, key: Any) -> Any:
+    first = builder.insert_element(ir.Constant(_KEYS, ir.Undefined), key, ir.Constant(_I64, 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(_KEYS, ir.Undefined), zeros)
+
+
+@intrinsic
+def keys_between(typing_context: Any, keys: Any, offset: Any, low: Any, high: Any) -> Any:
+    """Bits of the 64 float64 at ``keys.flat[offset:]`` that lie in [low, high]; never of a NaN."""
+    signature = types.uint64(keys, types.int64, types.float64, types.float64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        lanes = _load_keys(context, builder, sig.args[0], args[0], args[1])
+        above = builder.fcmp_ordered(">=", lanes, _splat_key(builder, args[2]))
+        below = builder.fcmp_ordered("<=", lanes, _splat_key(builder, args[3]))
+        return builder.bitcast(builder.and_(above, below), _I64)
+
+    return signature, generate
+
+
+@intrinsic
+def steps(typing_context: Any, values: Any, offset: Any) -> Any:
+    """Bits of the 64 values at ``values[offset:]`` that the next value differs from."""
+    signature = types.uint64(values, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        lanes = _load(builder, data, args[1])
+        after = _load(builder, data, builder.add(args[1], ir.Constant(_I64, 1)))
+        return builder.bitcast(builder.icmp_signed("!=", lanes, after), _I64)
+
+    return signature, generate
+
+
+SPARE = 16
 """Elements beyond the last one that ``gather`` may overwrite."""
 _OCTET = ir.VectorType(ir.IntType(32), 8)
-_HAS_PERMUTE = bool(binding.get_host_cpu_features().get("avx2"))
+_SIXTEEN = ir.VectorType(ir.IntType(32), 16)
+_FEATURES = binding.get_host_cpu_features()
 
 
 def _orders() -> list[list[int]]:
@@ -219,10 +328,39 @@ def gather(typing_context: Any, values: Any, base: Any, lanes: Any, out: Any, at
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         source = context.make_array(sig.args[0])(context, builder, args[0]).data
         target = context.make_array(sig.args[3])(context, builder, args[3]).data
-        emit = _gather_octets if _HAS_PERMUTE else _gather_one_by_one
+        emit = _gather_one_by_one
+        if _FEATURES.get("avx512f"):
+            emit = _gather_sixteens
+        elif _FEATURES.get("avx2"):
+            emit = _gather_octets
         return emit(builder, source, args[1], args[2], target, args[4])
 
     return signature, generate
+
+
+def _gather_sixteens(builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any) -> Any:
+    """Sixteen lanes at a time, by the instruction that is made for it."""
+    mask_type = ir.VectorType(ir.IntType(1), 16)
+    compress = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_SIXTEEN, [_SIXTEEN, _SIXTEEN, mask_type]),
+        "llvm.x86.avx512.mask.compress.v16i32",
+    )
+    population = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
+    )
+    for part in range(4):
+        shifted = builder.lshr(lanes, ir.Constant(_I64, 16 * part))
+        mask = builder.bitcast(builder.trunc(shifted, _I16), mask_type)
+        place = builder.gep(source, [builder.add(base, ir.Constant(_I64, 16 * part))])
+        values = builder.load(builder.bitcast(place, _SIXTEEN.as_pointer()))
+        values.align = 4
+        where = builder.bitcast(builder.gep(target, [at]), _SIXTEEN.as_pointer())
+        packed = builder.call(compress, [values, values, mask])
+        builder.store(packed, where).align = 4
+        here = builder.and_(shifted, ir.Constant(_I64, 0xFFFF))
+        at = builder.add(at, builder.call(population, [here]))
+    return at
 
 
 def _gather_octets(builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any) -> Any:

@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.blocks import HEAD, N_SLOTS, ONE, OPENED, PAIR, ZERO, Blocks, probe
+from germane.kernels.blocks import (
+    HEAD,
+    N_SLOTS,
+    ONE,
+    OPENED,
+    PAIR,
+    ZERO,
+    Blocks,
+    find_cores,
+    probe,
+)
+from germane.kernels.briefs import BRIEF, excludes, find_briefs
 from germane.kernels.bundle import Bundle, array_at, matrix_at
 from germane.kernels.codes import encode_at, reach
 from germane.kernels.compile import inlined, kernel
@@ -40,6 +51,8 @@ def bundle_of(
     ladder: Any,
     points: Any,
     blocks: Blocks,
+    cores: Any,
+    briefs: Any,
     rest: tuple[Any, ...],
 ) -> Bundle:
     """What ``match_message`` reads besides the message.
@@ -48,7 +61,7 @@ def bundle_of(
     codes of an attribute, ``rest`` what the postfilter reads.
     """
     b = blocks
-    index = (b.codes, b.zones, b.hulls, b.heads, b.tenants, b.size)
+    index = (b.codes, b.zones, b.hulls, b.heads, b.tenants, b.size, cores, briefs)
     return Bundle(LAYOUT, (attributes, column_of, cuts, grid, ladder, points, *index, *rest))
 
 
@@ -67,6 +80,8 @@ LAYOUT = (
     Field("heads", HEAD),
     Field("tenants", _INT32),
     Field("size", _INT64),
+    Field("cores", _INT16),
+    Field("briefs", BRIEF),
     Field("rows", ROW),
     Field("owner", _INT32),
     Field("shapes", SHAPE),
@@ -103,18 +118,20 @@ def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
     heads = array_at(places, 9, HEAD)
     tenants = array_at(places, 10, np.int32)
     size = array_at(places, 11, np.int64)
-    rows = array_at(places, 12, ROW)
-    owner = array_at(places, 13, np.int32)
-    shapes = array_at(places, 14, SHAPE)
-    forms = array_at(places, 15, FORM)
-    code = matrix_at(places, 16, np.int32)
-    pool = array_at(places, 17, np.float64)
-    values = matrix_at(places, 18, np.float64)
-    truth = array_at(places, 19, np.float64)
-    cache = array_at(places, 20, VERDICT)
-    wanted = array_at(places, 21, WANTED)
-    stack = array_at(places, 22, np.float64)
-    graphs = matrix_at(places, 23, np.int64)
+    cores = array_at(places, 12, np.int16)
+    briefs = array_at(places, 13, BRIEF)
+    rows = array_at(places, 14, ROW)
+    owner = array_at(places, 15, np.int32)
+    shapes = array_at(places, 16, SHAPE)
+    forms = array_at(places, 17, FORM)
+    code = matrix_at(places, 18, np.int32)
+    pool = array_at(places, 19, np.float64)
+    values = matrix_at(places, 20, np.float64)
+    truth = array_at(places, 21, np.float64)
+    cache = array_at(places, 22, VERDICT)
+    wanted = array_at(places, 23, WANTED)
+    stack = array_at(places, 24, np.float64)
+    graphs = matrix_at(places, 25, np.int64)
     n_slots = attributes.shape[0]
     for slot in range(n_slots):
         column = column_of[attributes[slot]]
@@ -133,6 +150,11 @@ def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
         size,
         out,
     )
+    if briefs.shape[0] > 0:
+        begin = sift(
+            begin, message, out, column_of, codes, heads, tenants, size, cores, briefs, rows,
+            shapes, forms, pool,
+        )  # fmt: skip
     n_candidates = n_found + out.shape[0] - begin
     n_failed = 0
     n_waiting = 0
@@ -140,7 +162,7 @@ def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
         if (i - begin) % AHEAD == 0:
             stop = min(i + AHEAD, out.shape[0])
             for k in range(i, stop):
-                ask_for_row(tenants[out[k]], rows, owner)
+                ask_for_row(tenants[out[k]], rows, owner, values)
             for k in range(i, stop):
                 ask_for_bounds(tenants[out[k]], rows, owner, shapes, forms, pool, values)
         place = out[i]
@@ -191,6 +213,36 @@ def match_message(message: Any, places: Any, out: Any, failed: Any) -> Any:
             n_failed += 1
     size[OPENED] += opened
     return n_found, n_failed, n_waiting, begin, n_candidates
+
+
+@inlined
+def sift(
+    begin: Any,
+    message: Any,
+    out: Any,
+    column_of: Any,
+    codes: Any,
+    heads: Any,
+    tenants: Any,
+    size: Any,
+    cores: Any,
+    briefs: Any,
+    rows: Any,
+    shapes: Any,
+    forms: Any,
+    pool: Any,
+) -> Any:
+    """Drop the places in ``out[begin:]`` that their briefs exclude; where the others begin."""
+    left = out.shape[0]
+    for i in range(out.shape[0] - 1, begin - 1, -1):
+        place = out[i]
+        block = place // LANES
+        if heads[block].cored == 0:
+            find_cores(block, size[N_SLOTS], codes, heads, cores)
+            find_briefs(block, column_of, heads, tenants, rows, shapes, forms, pool, briefs)
+        out[left - 1] = place
+        left -= not excludes(briefs[place], message)
+    return left
 
 
 @inlined

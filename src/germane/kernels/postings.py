@@ -35,228 +35,41 @@ from germane.kernels.categories import (
 )
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.conjunctions import MISSING, PASSED, test
+from germane.kernels.entries import FOLD, FROM_CONTEXT, MANY, OVER, PER_ROW, STEP, UNDER
 from germane.kernels.graphs import covers
 from germane.kernels.lanes import prefetch
 
-UNDER, OVER = 0, 1
-AT, COUNT, POOL, POSTED_BELOW, WIDE_AT, WIDE_COUNT, WIDE_POOL, MARKS, NAMED, N_LISTS = range(10)
-ATTRIBUTE, GRAPH, SIDE, SOURCE, N_ABOUT = range(5)
-"""What is said of a form; its source is a context slot that all rows read, or one of these."""
+(
+    AT,
+    COUNT,
+    POOL,
+    POSTED_BELOW,
+    WIDE_AT,
+    WIDE_COUNT,
+    WIDE_POOL,
+    MARKS,
+    SIEVE,
+    NAMED,
+    N_LISTS,
+) = range(11)
+ATTRIBUTE, GRAPH, SIDE, SOURCE, SIEVED_BY, N_ABOUT = range(6)
+"""What is said of a form; its source is a context slot that all rows read, or one of these.
+
+Its entries have sketches of what another form names, or, where that is -1, none."""
 CONSTANTS, MIXED = -1, -2
 N_OUT, N_FAILED, N_WAITING, N_CANDIDATES, N_STATE = range(5)
-FROM_CONSTANT, FROM_CONTEXT = 0, 1
 SPAN = np.dtype([("key", np.float64), ("begin", np.int64), ("end", np.int64)])
 """A candidate's key, and where its nodes are; of one node, it is the key itself."""
 OF_ROW = -1.0
 """The key of a candidate whose nodes are in its row's record."""
 DEEP = 8
 """Nodes on the way to an entry, at most, as an estimate."""
-NOWHERE, MANY, SOON = -1, -2, -3
-"""Where a row is posted, if not at one node; the last, while it is being moved."""
-PER_ROW = 8
-"""Of nodes that a condition names, a row's record has their number and the first few."""
-
-
-@kernel
-def post(
-    rows: Any, nodes: Any, begin: Any, at: Any, count: Any, room: Any, pool: Any, used: Any
-) -> Any:
-    """Append rows to the lists of nodes; a list that is full moves to twice the room.
-
-    Stops where the pool may be too short; (how far it came, entries used).
-    """
-    for i in range(begin, rows.shape[0]):
-        node = nodes[i]
-        n = count[node]
-        if n == room[node]:
-            wanted = max(2, 2 * n)
-            if used + wanted > pool.shape[0]:
-                return i, used
-            for k in range(n):
-                pool[used + k] = pool[at[node] + k]
-            at[node] = used
-            room[node] = wanted
-            used += wanted
-        pool[at[node] + n] = rows[i]
-        count[node] = n + 1
-    return rows.shape[0], used
-
-
-@kernel
-def lay(rows: Any, nodes: Any, order: Any, at: Any, count: Any, room: Any, pool: Any) -> None:
-    """All lists at once, one after the other in some order of nodes."""
-    count[:] = 0
-    for i in range(nodes.shape[0]):
-        count[nodes[i]] += 1
-    used = np.int64(0)
-    for i in range(order.shape[0]):
-        n = order[i]
-        at[n] = used
-        room[n] = count[n]
-        used += count[n]
-    count[:] = 0
-    for i in range(nodes.shape[0]):
-        pool[at[nodes[i]] + count[nodes[i]]] = rows[i]
-        count[nodes[i]] += 1
-
-
-@kernel
-def count_posted(nodes: Any, above_at: Any, above_n: Any, above: Any, posted: Any) -> None:
-    """Count entries at all that cover their nodes."""
-    for i in range(nodes.shape[0]):
-        node = nodes[i]
-        for k in range(above_at[node], above_at[node] + above_n[node]):
-            posted[above[k]] += 1
-
-
-@kernel
-def flatten(keys: Any, owners: Any, graph: Any, graphs: Any, nodes: Any, whose: Any) -> Any:
-    """Components of the nodes of keys, and whose they are; how many, or would be."""
-    component, sets_at, sets, given_at, given = values_of(graphs, graph)
-    n = 0
-    for i in range(keys.shape[0]):
-        if keys[i] != keys[i]:
-            continue
-        kind, begin, end = span(keys[i], sets_at, given_at)
-        for k in range(begin, end):
-            if n < nodes.shape[0]:
-                nodes[n] = member(kind, k, keys[i], component, sets, given)
-                whose[n] = owners[i]
-            n += 1
-    return n
-
-
-@kernel
-def keys_of(
-    wanted: Any, form: Any, source_kind: Any, source_at: Any, rows: Any, owner: Any, pool: Any,
-    values: Any, keys: Any,
-) -> None:  # fmt: skip
-    """The keys that rows have in a form now."""
-    for i in range(wanted.shape[0]):
-        row = wanted[i]
-        place = source_at[rows[row].shape, form]
-        if source_kind[rows[row].shape, form] == FROM_CONTEXT:
-            keys[i] = values[place, owner[row]]
-        else:
-            keys[i] = pool[rows[row].at + (place >> 1) * rows[row].step + (place & 1)]
-
-
-@kernel
-def name(rows: Any, keys: Any, graph: Any, graphs: Any, named: Any) -> None:
-    """Note the nodes of rows; where they are too many for a record, the number of their set."""
-    component, sets_at, sets, given_at, given = values_of(graphs, graph)
-    for i in range(rows.shape[0]):
-        at = np.int64(rows[i]) * PER_ROW
-        named[at] = 0
-        if keys[i] != keys[i]:
-            continue
-        kind, begin, end = span(keys[i], sets_at, given_at)
-        if end - begin < PER_ROW:
-            named[at] = end - begin
-            for k in range(begin, end):
-                named[at + 1 + k - begin] = member(kind, k, keys[i], component, sets, given)
-        else:
-            named[at] = MANY
-            named[at + 1] = np.int64(keys[i]) - SET
-
-
-@inlined
-def nearest_common(a: Any, b: Any, above_at: Any, above_n: Any, above: Any, below: Any) -> Any:
-    """What covers both and covers the least besides; NOWHERE if nothing does."""
-    i, end_i = above_at[a], above_at[a] + above_n[a]
-    j, end_j = above_at[b], above_at[b] + above_n[b]
-    best = NOWHERE
-    while i < end_i and j < end_j:
-        if above[i] == above[j]:
-            if best == NOWHERE or below[above[i]] < below[best]:
-                best = above[i]
-            i += 1
-            j += 1
-        elif above[i] < above[j]:
-            i += 1
-        else:
-            j += 1
-    return best
-
-
-@kernel
-def follow(
-    contexts: Any,
-    slot: Any,
-    form: Any,
-    graph: Any,
-    escalates: Any,
-    head: Any,
-    rows: Any,
-    values: Any,
-    group_of_shape: Any,
-    group: Any,
-    source_kind: Any,
-    source_at: Any,
-    graphs: Any,
-    side: Any,
-    home: Any,
-    wide: Any,
-    moved: Any,
-    target: Any,
-) -> Any:
-    """Rows of contexts whose value in a slot has left what they are posted at, and where to go.
-
-    ``target`` is a node that covers old and new, which is its home from now on, or NOWHERE: post
-    the row anew, exactly. Returns
-    how many rows moved, and how many are posted somewhere although there is nothing any more.
-    """
-    first = graph * N_ARRAYS
-    component, sets_at, sets, given_at, given = values_of(graphs, graph)
-    above_at, above_n, above = closure_of(graphs, graph)
-    below = array_at(graphs, first + BELOW, np.int32)
-    enter = array_at(graphs, first + ENTER, np.int32)
-    leave = array_at(graphs, first + LEAVE, np.int32)
-    forest = enter.shape[0] > 0
-    n = 0
-    n_null = 0
-    for i in range(contexts.shape[0]):
-        key = values[slot, contexts[i]]
-        row = head[contexts[i]]
-        while row >= 0:
-            shape = rows[row].shape
-            next_row = rows[row].next
-            if (
-                shape >= 0
-                and group_of_shape[shape] == group
-                and source_kind[shape, form] == FROM_CONTEXT
-                and source_at[shape, form] == slot
-            ):
-                at = home[row]
-                if key != key:
-                    n_null += at != NOWHERE
-                    row = next_row
-                    continue
-                kind, begin, end = span(key, sets_at, given_at)
-                stays = at >= 0
-                for k in range(begin, end):
-                    if not stays:
-                        break
-                    node = member(kind, k, key, component, sets, given)
-                    if forest:
-                        stays = enter[at] <= enter[node] and enter[node] < leave[at]
-                    else:
-                        stays = covers(at, node, above_at, above_n, above)
-                    # What is over a row's place is not found at a place above it, unless wide.
-                    stays = stays and (side == UNDER or wide[row] or node == at)
-                if not stays and at != SOON:  # a context may be given twice
-                    moved[n] = row
-                    target[n] = NOWHERE
-                    home[row] = SOON
-                    if escalates and at >= 0 and kind == 0:
-                        node = component[np.int32(key)]
-                        target[n] = nearest_common(at, node, above_at, above_n, above, below)
-                        if target[n] != NOWHERE:
-                            home[row] = target[n]
-                            wide[row] = True
-                    n += 1
-            row = next_row
-    return n, n_null
+LINE, MOST_AHEAD = 16, 128
+"""Words of a cache line, and of a list that are fetched before its message's turn."""
+EVERY = (1 << 31) - 1
+"""All bits of a node."""
+UNSIEVED = 6
+"""What a row costs that must be looked at itself, in entries that a sieve decides."""
 
 
 @kernel
@@ -272,7 +85,9 @@ def match_postings(
     source_at: Any,
     pure: Any,
     certain: Any,
+    proven: Any,
     all_live: Any,
+    all_pure: Any,
     plan: Any,
     seen: Any,
     candidates: Any,
@@ -289,17 +104,18 @@ def match_postings(
 
     Pairs (message, row) that match go to ``pairs``, rows that are posted too wide to ``failed``,
     pairs that wait for a text to ``waiting``; rows that are named twice count twice as candidates.
-    ``plan`` is the form to look up by, or -1: the one
-    that names the fewest rows; ``certain`` says which forms name no row in vain, ``all_live``
-    whether all rows that lists name are there and awake. It stops where an array may be too short.
+    ``plan`` is the form to look up by, or -1: the one that costs least; ``certain`` says which
+    forms name no row in vain, ``proven`` of which ones the sieve lets no row pass in vain,
+    ``all_live`` whether all rows that lists name are there and awake, ``all_pure`` whether their
+    conditions have nothing else. It stops where an array may be too short.
     """
     rows, owner, values, graphs = rest[0], rest[1], rest[6], rest[11]
     n_forms = forms.shape[0]
     for i in range(begin, order.shape[0]):
         message = order[i]
-        if i + 2 < order.shape[0]:
-            fetch_ahead(vectors, order[i + 2], True, forms, lists, graphs)
-            fetch_ahead(vectors, order[i + 1], False, forms, lists, graphs)
+        if i + 4 < order.shape[0]:
+            fetch_ahead(vectors, order[i + 4], True, forms, lists, graphs)
+            fetch_ahead(vectors, order[i + 2], False, forms, lists, graphs)
         complete = True
         for j in range(n_forms):
             key = vectors[message, forms[j, ATTRIBUTE]]
@@ -308,43 +124,46 @@ def match_postings(
             continue
         best = -1
         least = np.int64(0)
+        n_named = np.int64(0)
         for turn in range(2 * n_forms):  # OVER first: those counts are at hand
             j = turn % n_forms
             if (forms[j, SIDE] == OVER) == (turn < n_forms) and (plan < 0 or j == plan):
-                most = least if best >= 0 else np.int64(1 << 62)
+                each = UNSIEVED if forms[j, SIEVED_BY] < 0 else 1
+                most = least // each + 1 if best >= 0 else np.int64(1 << 62)
                 key = vectors[message, forms[j, ATTRIBUTE]]
-                cost = named_by(key, j, forms, lists, graphs, most)
-                if best < 0 or cost < least:
+                named = named_by(key, j, forms, lists, graphs, most)
+                if best < 0 or named * each < least:
                     best = j
-                    least = cost
-        if not fits(least, candidates, pairs, waiting, state):
+                    n_named = named
+                    least = named * each
+        if not fits(n_named, candidates, pairs, waiting, state):
             return i
         chosen[best] += 1
-        if least == 0:
+        if n_named == 0:
             continue
+        sieve = forms[best, SIEVED_BY]
         for j in range(n_forms):
-            if forms[j, SIDE] == UNDER and j != best:
-                mark_above(vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs)
+            if forms[j, SIDE] == UNDER and j != best and j != sieve:
+                mark_above(vectors[message, forms[j, ATTRIBUTE]], j, MARKS, forms, lists, graphs)
+        if sieve >= 0:
+            key = vectors[message, forms[sieve, ATTRIBUTE]]
+            mark_above(key, sieve, SIEVE, forms, lists, graphs)
         key = vectors[message, forms[best, ATTRIBUTE]]
         after = 1 - best if n_forms == 2 else best
         n = look_up(key, best, after, forms, lists, graphs, candidates, path)
         if not certain[best]:
             n = distinct(candidates, n, seen)
         if not all_live:
-            n_named = n
-            n = 0
-            for c in range(n_named):
-                prefetch(rows, candidates[c])
-            for c in range(n_named):
-                row = candidates[c]
-                shape = rows[row].shape
-                if shape >= 0 and group_of_shape[shape] == group and rows[row].awake:
-                    candidates[n] = row
-                    n += 1
+            n = living(candidates, n, rows, group_of_shape, group)
         state[N_CANDIDATES] += n
+        apart = sieve >= 0 and folded(sieve, lists)
+        both = n > 0 and apart
+        if both:
+            key = vectors[message, forms[sieve, ATTRIBUTE]]
+            mark_above(key, sieve, MARKS, forms, lists, graphs)
         for turn in range(n_forms):
             j = best if turn == 0 else turn - (turn <= best)
-            if j == best and certain[j]:
+            if n == 0 or (j == best and certain[j]) or (j == sieve and proven[j]):
                 continue
             n = verify(
                 vectors[message, forms[j, ATTRIBUTE]], j, j == best, forms, lists, graphs, state,
@@ -352,12 +171,37 @@ def match_postings(
             )  # fmt: skip
         for j in range(n_forms):
             if forms[j, SIDE] == UNDER:
-                clear_above(vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs)
+                which = SIEVE if apart and j == sieve else MARKS
+                clear_above(vectors[message, forms[j, ATTRIBUTE]], j, which, forms, lists, graphs)
+        if both:
+            key = vectors[message, forms[sieve, ATTRIBUTE]]
+            clear_above(key, sieve, MARKS, forms, lists, graphs)
         if certain[best]:  # most are gone by now
             n = distinct(candidates, n, seen)
         if n:
-            settle(message, vectors, candidates, n, pure, rest, pairs, waiting, state)
+            settle(message, vectors, candidates, n, pure, all_pure, rest, pairs, waiting, state)
     return order.shape[0]
+
+
+@inlined
+def living(candidates: Any, n: Any, rows: Any, group_of_shape: Any, group: Any) -> Any:
+    """Keep the candidates that are still there, and awake; how many."""
+    for c in range(n):
+        prefetch(rows, candidates[c])
+    kept = 0
+    for c in range(n):
+        row = candidates[c]
+        shape = rows[row].shape
+        if shape >= 0 and group_of_shape[shape] == group and rows[row].awake:
+            candidates[kept] = row
+            kept += 1
+    return kept
+
+
+@inlined
+def folded(form: Any, lists: Any) -> Any:
+    """Whether a form's sieve is not its marks themselves: its graph has more nodes than bits."""
+    return lists[form * N_LISTS + SIEVE, 0] != lists[form * N_LISTS + MARKS, 0]
 
 
 @kernel
@@ -375,6 +219,7 @@ def fetch_ahead(
         count = array_at(lists, j * N_LISTS + COUNT, np.int32)
         entries = array_at(lists, j * N_LISTS + POOL, np.int32)
         posted = array_at(lists, j * N_LISTS + POSTED_BELOW, np.int64)
+        step = 1 if forms[j, SIEVED_BY] < 0 else STEP
         kind, begin, end = span(key, sets_at, given_at)
         for m in range(begin, min(end, begin + DEEP)):
             node = member(kind, m, key, component, sets, given)
@@ -386,8 +231,8 @@ def fetch_ahead(
                     prefetch(count, node)
                     prefetch(posted, node)
             elif forms[j, SIDE] == OVER:
-                prefetch(entries, at[node])
-                prefetch(entries, at[node] + 16)
+                for k in range(0, min(count[node] * step, MOST_AHEAD), LINE):
+                    prefetch(entries, at[node] * step + k)
             else:
                 for k in range(0, min(above_n[node], 64), 16):
                     prefetch(above, above_at[node] + k)
@@ -405,14 +250,14 @@ def fits(n: Any, candidates: Any, pairs: Any, waiting: Any, state: Any) -> Any:
 
 @kernel
 def settle(
-    message: Any, vectors: Any, candidates: Any, n: Any, pure: Any, rest: Any, pairs: Any,
-    waiting: Any, state: Any,
+    message: Any, vectors: Any, candidates: Any, n: Any, pure: Any, all_pure: Any, rest: Any,
+    pairs: Any, waiting: Any, state: Any,
 ) -> None:  # fmt: skip
     """Test whatever else the conditions of candidates have, and note those that match."""
     rows, owner, shapes, row_forms, code, pool, values, truth, cache, wanted, stack, graphs = rest
     for c in range(n):
         row = candidates[c]
-        if not pure[rows[row].shape]:
+        if not all_pure and not pure[rows[row].shape]:
             reason = test(
                 row, vectors[message], rows, owner, shapes, row_forms, code, pool, values,
                 truth, cache, wanted, stack, graphs,
@@ -430,12 +275,14 @@ def settle(
 
 @inlined
 def marked(marks: Any, node: Any) -> Any:
-    return marks[node >> 6] >> np.uint64(node & 63) & np.uint64(1)
+    bit = np.uint64(node)  # an index without a sign is not looked at for being negative
+    return marks[bit >> np.uint64(6)] >> (bit & np.uint64(63)) & np.uint64(1)
 
 
 @inlined
 def mark(marks: Any, node: Any) -> None:
-    marks[node >> 6] |= np.uint64(1) << np.uint64(node & 63)
+    bit = np.uint64(node)
+    marks[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
 
 
 @kernel
@@ -469,9 +316,12 @@ def look_up(
     wide_entries = array_at(lists, first + WIDE_POOL, np.int32)
     marks = array_at(lists, first + MARKS, np.uint64)
     ahead = array_at(lists, after * N_LISTS + NAMED, np.int32)
+    sieve = array_at(lists, max(forms[form, SIEVED_BY], 0) * N_LISTS + SIEVE, np.uint64)
+    sieved = forms[form, SIEVED_BY] >= 0
     kind, begin, end = span(key, sets_at, given_at)
     n = 0
     n_path = 0
+    some_wide = wide_entries.shape[0] > 0
     for m in range(begin, end):
         start = member(kind, m, key, component, sets, given)
         if forms[form, SIDE] == UNDER:
@@ -479,12 +329,21 @@ def look_up(
                 node = above[k]
                 if not marked(marks, node):
                     mark(marks, node)
-                    n = take(at[node], count[node], entries, candidates, n, ahead)
+                    n = take(at[node], count[node], entries, sieved, sieve, candidates, n, ahead)
             continue
-        for k in range(above_at[start], above_at[start] + above_n[start]):
+        for k in range(above_at[start], above_at[start] + above_n[start] * some_wide):
             node = above[k]
             if wide_count[node]:
-                n = take(wide_at[node], wide_count[node], wide_entries, candidates, n, ahead)
+                n = take(
+                    wide_at[node],
+                    wide_count[node],
+                    wide_entries,
+                    sieved,
+                    sieve,
+                    candidates,
+                    n,
+                    ahead,
+                )
         if posted[start] and not marked(marks, start):
             mark(marks, start)
             path[n_path] = start
@@ -493,8 +352,11 @@ def look_up(
     while done < n_path:  # only OVER: from nodes to all that they cover, each once
         node = path[done]
         done += 1
-        n = take(at[node], count[node], entries, candidates, n, ahead)
-        n = take(wide_at[node], wide_count[node], wide_entries, candidates, n, ahead)
+        n = take(at[node], count[node], entries, sieved, sieve, candidates, n, ahead)
+        n = take(
+                    wide_at[node], wide_count[node], wide_entries, sieved, sieve, candidates, n,
+                    ahead,
+                )  # fmt: skip
         for c in range(down_at[node], down_at[node + 1]):
             child = down[c]
             if posted[child] and not marked(marks, child):
@@ -507,8 +369,21 @@ def look_up(
 
 
 @inlined
-def take(begin: Any, n_rows: Any, entries: Any, candidates: Any, n: Any, ahead: Any) -> Any:
-    """Append the rows of a list; how many there are then."""
+def take(
+    begin: Any, n_rows: Any, entries: Any, sieved: Any, sieve: Any, candidates: Any, n: Any,
+    ahead: Any,
+) -> Any:  # fmt: skip
+    """Append the rows of a list that pass the sieve, if there is one; how many there are then."""
+    if sieved:
+        for e in range(begin, begin + n_rows):
+            place = np.uint64(e) * np.uint64(STEP)
+            found = np.uint64(0)
+            for k in range(1, STEP):
+                two = np.uint64(np.uint32(entries[place + np.uint64(k)]))
+                found |= marked(sieve, two >> np.uint64(16)) | marked(sieve, two & FOLD)
+            candidates[n] = entries[place]
+            n += np.int64(found)
+        return n
     for e in range(begin, begin + n_rows):
         candidates[n] = entries[e]
         if ahead.shape[0]:
@@ -546,6 +421,7 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, most: Any
     count = array_at(lists, form * N_LISTS + COUNT, np.int32)
     posted = array_at(lists, form * N_LISTS + POSTED_BELOW, np.int64)
     wide_count = array_at(lists, form * N_LISTS + WIDE_COUNT, np.int32)
+    some_wide = lists[form * N_LISTS + WIDE_POOL, 1] > 0
     total = np.int64(0)
     kind, begin, end = span(key, sets_at, given_at)
     if forms[form, SIDE] == UNDER:
@@ -559,38 +435,47 @@ def named_by(key: Any, form: Any, forms: Any, lists: Any, graphs: Any, most: Any
         if forms[form, SIDE] == OVER:
             if posted[node]:
                 total += posted[node] + min(posted[node] * DEEP, below[node])
-            for k in range(above_at[node], above_at[node] + above_n[node]):
+            for k in range(above_at[node], above_at[node] + above_n[node] * some_wide):
                 total += wide_count[above[k]]
         else:
             for k in range(above_at[node], above_at[node] + above_n[node]):
                 total += count[above[k]]
+        if total >= most:
+            return most
     return total
 
 
 @kernel
-def mark_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> None:
-    """Mark all that covers a node of a message, so that rows can be verified by one look each."""
+def mark_above(key: Any, form: Any, where: Any, forms: Any, lists: Any, graphs: Any) -> None:
+    """Mark all that covers a node of a message, so that rows can be verified by one look each.
+
+    ``where`` is MARKS or SIEVE.
+    """
     component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
     above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
-    marks = array_at(lists, form * N_LISTS + MARKS, np.uint64)
+    marks = array_at(lists, form * N_LISTS + where, np.uint64)
+    fold = FOLD if where == SIEVE else EVERY
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
         node = member(kind, m, key, component, sets, given)
         for k in range(above_at[node], above_at[node] + above_n[node]):
-            mark(marks, above[k])
+            mark(marks, above[k] & fold)
+    if where == SIEVE:  # what is not sketched passes
+        mark(marks, FOLD)
 
 
 @kernel
-def clear_above(key: Any, form: Any, forms: Any, lists: Any, graphs: Any) -> None:
+def clear_above(key: Any, form: Any, where: Any, forms: Any, lists: Any, graphs: Any) -> None:
     """Undo ``mark_above``."""
     component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
     above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
-    marks = array_at(lists, form * N_LISTS + MARKS, np.uint64)
+    marks = array_at(lists, form * N_LISTS + where, np.uint64)
+    fold = FOLD if where == SIEVE else EVERY
     kind, begin, end = span(key, sets_at, given_at)
     for m in range(begin, end):
         node = member(kind, m, key, component, sets, given)
         for k in range(above_at[node], above_at[node] + above_n[node]):
-            marks[above[k] >> 6] = 0
+            marks[np.uint64(above[k] & fold) >> np.uint64(6)] = 0
 
 
 @kernel

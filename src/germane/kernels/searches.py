@@ -12,7 +12,8 @@ import numpy as np
 from germane.kernels.bundle import array_at
 from germane.kernels.categories import DOWN, DOWN_AT, N_ARRAYS, closure_of, member, span, values_of
 from germane.kernels.compile import kernel
-from germane.kernels.postings import ATTRIBUTE, GRAPH, SIDE, UNDER, distinct, fits, settle
+from germane.kernels.entries import UNDER
+from germane.kernels.postings import ATTRIBUTE, GRAPH, SIDE, distinct, fits, settle
 
 SEARCH, LISTS = 0, 1
 AT, ENTRIES, ROW_AT, ROW_NODES, UP_AT, UP, N_PARTS = range(7)
@@ -128,7 +129,7 @@ def match_searching(
                 if passes:
                     candidates[kept] = row
                     kept += 1
-            settle(message, vectors, candidates, kept, pure, rest, pairs, waiting, state)
+            settle(message, vectors, candidates, kept, pure, False, rest, pairs, waiting, state)
         for j in range(n_forms):
             for k in range(n_reached[j]):
                 marks[j, reached[j, k]] = False

@@ -11,9 +11,10 @@ visit per node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
 
+from germane.language.parser import parse
 from germane.language.tree import (
     Abs,
     And,
@@ -44,7 +45,23 @@ from germane.model.errors import (
 )
 from germane.model.types import ORDERED, listing
 
-__all__ = ["Checker", "check"]
+__all__ = ["Checker", "Read", "check", "read_condition"]
+
+
+class Read(NamedTuple):
+    """A condition that was read: its tree, and the names in it."""
+
+    tree: Node
+    message_names: Set[str]
+    context_names: Set[str] = frozenset()
+
+
+def read_condition(text: str, draft: Draft, names: str = "message") -> Read:
+    """Parse and check a condition of our own dialect, or an address."""
+    tree = parse(text, names)
+    checker = Checker(draft, text)
+    checker.condition(tree)
+    return Read(tree, checker.message_names, checker.context_names)
 
 
 def check(node: Node, draft: Draft, text: str) -> str:

@@ -25,6 +25,7 @@ from germane.language.tree import (
     Abs,
     And,
     Arith,
+    Cesql,
     Compare,
     Const,
     Context,
@@ -86,7 +87,7 @@ def _normal(node: Node, negate: bool) -> Node:
         return _in(node, negate)
     if isinstance(node, IsNull):
         return _is_null(node, negate)
-    if isinstance(node, Like | Within | InBox | Matches):
+    if isinstance(node, Like | Within | InBox | Matches | Cesql):
         return node._replace(negated=not node.negated) if negate else node
     if isinstance(node, Truth | Const):
         return Truth(node.value is not None and bool(node.value) is not negate, node.at)

@@ -16,6 +16,8 @@ __all__ = [
     "Abs",
     "And",
     "Arith",
+    "Cast",
+    "Cesql",
     "Compare",
     "CONDITIONS",
     "Const",
@@ -49,6 +51,14 @@ class Message(NamedTuple):
     """An attribute of the message."""
 
     name: str
+    at: int
+
+
+class Cast(NamedTuple):
+    """An attribute of the message as CESQL casts it to a type; NULL where that is an error."""
+
+    name: str
+    type: str
     at: int
 
 
@@ -163,6 +173,18 @@ class Matches(NamedTuple):
     threshold_at: int
 
 
+class Cesql(NamedTuple):
+    """A CESQL expression that is evaluated as it is, on the message; UNKNOWN where it errs.
+
+    A strict one is UNKNOWN also where its value is no boolean; others have it cast.
+    """
+
+    text: str
+    strict: bool
+    negated: bool
+    at: int
+
+
 class Truth(NamedTuple):
     """TRUE or FALSE as a condition; None is UNKNOWN, which no text can spell."""
 
@@ -194,6 +216,7 @@ class Not(NamedTuple):
 Node: TypeAlias = (
     Const
     | Message
+    | Cast
     | Context
     | Arith
     | Negate
@@ -206,19 +229,22 @@ Node: TypeAlias = (
     | Within
     | InBox
     | Matches
+    | Cesql
     | Truth
     | And
     | Or
     | Not
 )
 
-CONDITIONS = frozenset((Compare, In, Like, IsNull, Within, InBox, Matches, Truth, And, Or, Not))
+CONDITIONS = frozenset(
+    (Compare, In, Like, IsNull, Within, InBox, Matches, Cesql, Truth, And, Or, Not)
+)
 """Node classes that are conditions whatever their operands are."""
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below a node, in the order of the text."""
-    if isinstance(node, Const | Message | Context | Truth):
+    if isinstance(node, Const | Message | Cast | Context | Cesql | Truth):
         return ()
     if isinstance(node, Arith | Compare | Distance):
         return (node.left, node.right)

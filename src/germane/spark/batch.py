@@ -1,14 +1,26 @@
 """``spark.match``: a batch job. Events are merged, put on shards, and played there in order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from germane.spark.events import Inputs, check_shards, layout, merge
-from germane.spark.layout import LETTER, SHARD, Layout
+from germane.approx.transformations import Transformations
+from germane.category import ContentGraph
+from germane.filter.events import MESSAGE
+from germane.spark.events import (
+    Inputs,
+    check_shards,
+    layout,
+    merge,
+    merge_messages,
+    with_parsed,
+)
+from germane.spark.graphs import described
+from germane.spark.layout import HOME, LETTER, SHARD, Layout
 from germane.spark.shards import Shard
 
 
@@ -22,7 +34,7 @@ class Results:
 
     @cached_property
     def deliveries(self) -> DataFrame:
-        """A row a delivery: ``seq``, ``message``, ``profile``, ``context``."""
+        """A row a delivery: ``seq``, ``message``, ``profile``, ``context``, if need be ``cost``."""
         return deliveries(self.found, self._agreed)
 
     @cached_property
@@ -37,6 +49,8 @@ def match(
     contexts: DataFrame | None = None,
     updates: DataFrame | None = None,
     shards: int | None = None,
+    transformations: Transformations | None = None,
+    graphs: Mapping[str, ContentGraph] | None = None,
 ) -> DataFrame:
     """Who gets which message: one row a delivery, ``seq``, ``message``, ``profile``, ``context``.
 
@@ -46,16 +60,34 @@ def match(
     ``removed``, an array of names. Every message meets exactly the state before it in the order of
     ``seq``. ``shards`` is by default the parallelism of the session. Malformed events are left
     out; ``play`` tells which, and why.
+
+    A message's ``address`` is a condition on the recipient's context; its ``document`` is XML, and
+    ``transformations`` say what patterns of documents may be turned into: then there is a ``cost``.
+    ``graphs`` are the content graphs of attributes that hold their nodes, a string or an array.
     """
-    return play(Inputs(messages, profiles, contexts, updates), shards).deliveries
+    inputs = Inputs(messages, profiles, contexts, updates)
+    return play(inputs, shards, transformations, graphs).deliveries
 
 
-def play(inputs: Inputs, shards: int | None = None) -> Results:
+def play(
+    inputs: Inputs,
+    shards: int | None = None,
+    transformations: Transformations | None = None,
+    graphs: Mapping[str, ContentGraph] | None = None,
+) -> Results:
     """As ``match``, with the dead letters beside the deliveries."""
-    agreed = layout(inputs)
+    agreed = layout(inputs, transformations, described(graphs))
     n_shards = check_shards(shards, inputs.session)
+    messages, agreed = with_parsed(inputs.messages, agreed)
+    inputs = inputs._replace(messages=messages)
     ordered = in_order(merge(inputs, agreed, n_shards), n_shards)
-    return Results(ordered.mapInArrow(_shard_function(agreed), agreed.found_in_sql()), agreed)
+    return Results(ordered.mapInArrow(_shard_function(agreed), agreed.found_in_spark()), agreed)
+
+
+def messages_in_order(messages: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
+    """As ``in_order``, where all events are messages."""
+    everywhere = merge_messages(messages, agreed, n_shards).repartitionById(n_shards, SHARD)
+    return everywhere.sortWithinPartitions("seq", "id")
 
 
 def in_order(events: DataFrame, n_shards: int) -> DataFrame:
@@ -68,15 +100,23 @@ def in_order(events: DataFrame, n_shards: int) -> DataFrame:
 
 
 def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
-    """One row a delivery."""
-    each = found.where("reason IS NULL").selectExpr(
-        "seq", "message", "contexts", "posexplode(profiles) AS (_at, profile)"
-    )
+    """One row a delivery; dead letters have no profiles, and so no rows."""
+    message = f"CAST(message AS {agreed.message}) AS message"
+    nobody = f"CAST(NULL AS {agreed.context}) AS context"
+    if agreed.owned or agreed.document:
+        each = found.selectExpr(
+            "seq", message, "contexts", "costs", "posexplode(profiles) AS (_at, profile)"
+        )
+        context = f"CAST(get(contexts, _at) AS {agreed.context}) AS context"
+        cost = ["coalesce(get(costs, _at), 0D) AS cost"] if agreed.document else []
+        return each.selectExpr(
+            "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", context, *cost
+        )
+    each = found.selectExpr("seq", message, "explode(profiles) AS profile", nobody)
+    if agreed.profile == agreed.ids:
+        return each
     return each.selectExpr(
-        "seq",
-        f"CAST(message AS {agreed.message}) AS message",
-        f"CAST(profile AS {agreed.profile}) AS profile",
-        f"CAST(get(contexts, _at) AS {agreed.context}) AS context",
+        "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", "context"
     )
 
 
@@ -99,8 +139,16 @@ def play_shards(
             continue
         if shard is None:
             shard = shard_of(batch.column(SHARD)[0].as_py())
-        played = shard.play(pa.Table.from_batches([batch]))
+        played = shard.play(_completed(pa.Table.from_batches([batch])))
         for table in played.found:
             yield from table.to_batches()
         if played.letters:
             yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()
+
+
+def _completed(table: pa.Table) -> pa.Table:
+    """With the columns that messages alone travel without."""
+    if "kind" in table.column_names:
+        return table
+    table = table.append_column("kind", pa.repeat(MESSAGE, table.num_rows))
+    return table.append_column(HOME, pa.array(np.zeros(table.num_rows, np.int32)))

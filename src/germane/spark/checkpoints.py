@@ -97,13 +97,15 @@ def agree(session: SparkSession, checkpoint: str, now: Pipeline, any_shards: boo
         write_pipeline(session, checkpoint, now)
         return now
     wanted = now.agreed._asdict() | ({} if any_shards else {"shards": now.shards})
+    for of_inputs in ("owned", "addressed"):  # no state depends on these
+        del wanted[of_inputs]
     known = then.agreed._asdict() | {"shards": then.shards}
     for what, value in wanted.items():
         if known[what] != value:
             hint = "; see germane reshard" if what == "shards" else ""
             raise InvalidValue(
-                f"the checkpoint {checkpoint!r} was started with {what} = {known[what]!r}, "
-                f"now it is {value!r}{hint}"
+                f"the checkpoint {checkpoint!r} was started with {what} = {known[what]!r:.200}, "
+                f"now it is {value!r:.200}{hint}"
             )
     return then
 

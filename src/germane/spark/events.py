@@ -8,13 +8,17 @@ as int64 if all of them are integers, else as strings.
 Columns are written as SQL: one call to Spark for all of them, not a dozen for each.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession, types
 
+from germane.approx.transformations import Transformations
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import InvalidValue, Schema
-from germane.spark.layout import FIELDS, HOME, SHARD, VALUES, Layout
+from germane.model.types import CATEGORY, XML
+from germane.spark.documents import SQL, parser
+from germane.spark.graphs import attributes
+from germane.spark.layout import DOCUMENT, FIELDS, HOME, SHARD, VALUES, Layout
 from germane.spark.sessions import is_remote
 
 MOST_SHARDS = 100_000
@@ -23,6 +27,7 @@ _NUMBERS = (*_INTEGERS, types.FloatType, types.DoubleType, types.DecimalType)
 _TIMES = (types.TimestampType, types.TimestampNTZType, types.DateType)
 _SPARK_TYPES = {
     "number": "double", "string": "string", "boolean": "boolean", "timestamp": "timestamp",
+    CATEGORY: "array<string>",
 }  # fmt: skip
 _REQUIRED = {
     "messages": ("seq", "id"),
@@ -31,7 +36,7 @@ _REQUIRED = {
     "updates": ("seq", "context"),
 }
 _NOT_ATTRIBUTES = {
-    "messages": {"seq", "id"},
+    "messages": {"seq", "id", "address"},
     "contexts": {"id"},
     "updates": {"seq", "context", "removed"},
 }
@@ -55,13 +60,14 @@ class Inputs(NamedTuple):
         return self.messages.sparkSession
 
 
-def layout(inputs: Inputs) -> Layout:
+def layout(
+    inputs: Inputs,
+    transformations: Transformations | None = None,
+    graphs: list[dict[str, Any]] | None = None,
+) -> Layout:
     """Check the inputs: their columns, their types, their ids."""
     for name, frame in inputs.there().items():
         _require(frame, name, *_REQUIRED[name])
-    for name in ("document", "address"):
-        if name in inputs.messages.columns:
-            raise InvalidValue(f"messages have a column {name!r}, which is not supported yet")
     message = _id_type(inputs.messages, "messages", "id")
     profiles = inputs.profiles
     profile = message if profiles is None else _id_type(profiles, "profiles", "id")
@@ -79,7 +85,34 @@ def layout(inputs: Inputs) -> Layout:
     kinds = (message, profile, *owners)
     ids = "bigint" if all(isinstance(kind, _INTEGERS) for kind in kinds) else "string"
     names = [kind.simpleString() for kind in (message, profile, context)]
-    return Layout(_schema(inputs.there()), ids, *names)
+    owned = profiles is None or "context" in profiles.columns
+    addressed = "address" in inputs.messages.columns
+    if addressed and not isinstance(inputs.messages.schema["address"].dataType, types.StringType):
+        raise InvalidValue("column 'address' of messages is a condition on contexts, a string")
+    described = graphs or []
+    schema = _schema(inputs.there(), attributes(described))
+    document = ""
+    if schema.get(DOCUMENT) == XML:
+        document = inputs.messages.schema[DOCUMENT].dataType.simpleString()
+    tables = None if transformations is None else transformations.as_dict()
+    message_kind, profile_kind, context_kind = names
+    return Layout(
+        schema, ids, message_kind, profile_kind, context_kind, owned, addressed, document, tables,
+        described,
+    )  # fmt: skip
+
+
+def with_parsed(messages: DataFrame, agreed: Layout) -> tuple[DataFrame, Layout]:
+    """Messages of a batch job with their documents parsed, and what is agreed on then."""
+    if not agreed.document:
+        return messages, agreed
+    kind = SQL.format(raw=agreed.document)
+    columns = [
+        f"{quoted(f.name)} {kind if f.name == DOCUMENT else f.dataType.simpleString()}"
+        for f in messages.schema.fields
+    ]
+    made = messages.mapInArrow(parser(DOCUMENT, agreed.document), ", ".join(columns))
+    return made, agreed._replace(document=kind)
 
 
 def check_shards(shards: int | None, session: SparkSession) -> int:
@@ -104,6 +137,17 @@ def merge(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
     if inputs.updates is not None:
         parts.append(_of_contexts(inputs.updates, UPDATE, agreed, n_shards))
     return _union(parts)
+
+
+def merge_messages(messages: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
+    """Messages alone, a row for each shard, without the columns that only other events have."""
+    there = set(messages.columns)
+    columns = [
+        f"{_cast(messages, name, kind)} AS {quoted(name)}"
+        for name, kind in event_columns(agreed).items()
+        if name in there and (name not in FIELDS or name in ("seq", "id", "address"))
+    ]
+    return messages.selectExpr(f"explode({_all_shards(n_shards)}) AS {SHARD}", *columns)
 
 
 def merge_stream(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
@@ -145,7 +189,8 @@ def event_columns(agreed: Layout) -> dict[str, str]:
     return {
         SHARD: "int", HOME: "int", "seq": "bigint", "kind": "string", "id": agreed.ids,
         "context": agreed.ids, "condition": "string", "removed": "array<string>",
-        **{name: _SPARK_TYPES[type_] for name, type_ in agreed.schema.items()},
+        **({"address": "string"} if agreed.addressed else {}),
+        **{n: _SPARK_TYPES.get(type_, agreed.document) for n, type_ in agreed.schema.items()},
     }  # fmt: skip
 
 
@@ -157,7 +202,7 @@ def quoted(name: str) -> str:
 # attributes ------------------------------------------------------------------------------------
 
 
-def _schema(inputs: dict[str, DataFrame]) -> dict[str, str]:
+def _schema(inputs: dict[str, DataFrame], categories: set[str]) -> dict[str, str]:
     """The attributes of all inputs and their types, which must agree."""
     schema: dict[str, str] = {}
     told: dict[str, str] = {}
@@ -173,7 +218,7 @@ def _schema(inputs: dict[str, DataFrame]) -> dict[str, str]:
                     f"an attribute cannot be called {name!r}: {input_} have a column of that name, "
                     "which events use themselves; rename it"
                 )
-            type_ = _attribute_type(input_, field)
+            type_ = _attribute_type(input_, field, name in categories)
             if schema.setdefault(name, type_) != type_:
                 raise InvalidValue(
                     f"attribute {name!r} is a {schema[name]} in {told[name]} but a {type_} in "
@@ -184,8 +229,19 @@ def _schema(inputs: dict[str, DataFrame]) -> dict[str, str]:
     return schema
 
 
-def _attribute_type(input_: str, field: types.StructField) -> str:
+def _attribute_type(input_: str, field: types.StructField, is_category: bool) -> str:
     kind = field.dataType
+    if is_category:
+        if isinstance(getattr(kind, "elementType", kind), types.StringType):
+            return CATEGORY
+        raise InvalidValue(
+            f"column {field.name!r} of {input_} is {kind.simpleString()}; nodes of a graph are "
+            "strings, or arrays of strings"
+        )
+    if input_ == "messages" and field.name == DOCUMENT:
+        if isinstance(kind, (types.StringType, types.BinaryType)):
+            return XML
+        raise InvalidValue(f"column 'document' is XML, string or binary, not {kind.simpleString()}")
     if isinstance(kind, _NUMBERS):
         return "number"
     if isinstance(kind, types.StringType):
@@ -196,7 +252,7 @@ def _attribute_type(input_: str, field: types.StructField) -> str:
         return "timestamp"
     raise InvalidValue(
         f"column {field.name!r} of {input_} is {kind.simpleString()}; attributes are numbers, "
-        "strings, booleans or timestamps"
+        "strings, booleans or timestamps, or nodes of a graph in graphs={…}"
     )
 
 
@@ -212,9 +268,17 @@ def _events(frame: DataFrame, agreed: Layout, fields: dict[str, str]) -> DataFra
         if name in FIELDS:
             text = fields.get(name, _NONE if name == "removed" else f"CAST(NULL AS {kind})")
         else:
-            text = f"CAST({quoted(name) if name in there else 'NULL'} AS {kind})"
+            text = _cast(frame, name, kind) if name in there else f"CAST(NULL AS {kind})"
         columns.append(f"{text} AS {quoted(name)}")
     return frame.selectExpr(*columns)
+
+
+def _cast(frame: DataFrame, name: str, kind: str) -> str:
+    """A column of a frame as what it travels as; one node is a list of one."""
+    column = quoted(name)
+    if kind == "array<string>" and isinstance(frame.schema[name].dataType, types.StringType):
+        return f"CASE WHEN {column} IS NOT NULL THEN array({column}) END"
+    return f"CAST({column} AS {kind})"
 
 
 def _union(parts: list[DataFrame]) -> DataFrame:
@@ -235,6 +299,8 @@ def _of_messages(messages: DataFrame, agreed: Layout, placed: dict[str, str]) ->
         HOME: "0", "seq": "CAST(seq AS bigint)", "kind": f"'{MESSAGE}'",
         "id": f"CAST(id AS {agreed.ids})",
     }  # fmt: skip
+    if agreed.addressed:
+        fields["address"] = "address"
     return _events(messages, agreed, fields | placed)
 
 

@@ -1,27 +1,35 @@
 """The columns that travel between Spark and shards, and what all shards agree on."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import types
 
+from germane.approx.transformations import Transformations
+from germane.filter import Filter
+from germane.spark.graphs import rebuilt
+
+DOCUMENT = "document"
+"""The attribute of messages that is XML."""
 VALUES = "values"
 """The kind of what contexts held before everything; the other kinds are the filter's."""
 SHARD, HOME = PLACING = ("_shard", "_home")
 """Where an event must be seen (null: its kind says it), and who answers for it."""
-FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "removed")
+FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "removed", "address")
 """Columns of events that are not attributes."""
 FOUND = (
     ("seq", "bigint"),
     ("message", "{ids}"),
     ("profiles", "array<{ids}>"),
     ("contexts", "array<{ids}>"),
+    ("costs", "array<double>"),
     ("kind", "string"),
     ("reason", "string"),
     ("event", "string"),
 )
 """What shards return: a row a message with its profiles, or a row a dead letter."""
 LETTER = ("seq", "kind", "reason", "event")
-_ARROW = {"bigint": pa.int64(), "string": pa.string()}
+_ARROW = {"bigint": pa.int64(), "string": pa.string(), "double": pa.float64()}
 
 
 class Layout(NamedTuple):
@@ -32,10 +40,35 @@ class Layout(NamedTuple):
     message: str  # the caller's types of ids
     profile: str
     context: str
+    owned: bool = True  # whether profiles may have contexts
+    addressed: bool = False  # whether messages may have an address
+    document: str = ""  # the SQL type in which documents travel; "": there are none
+    transformations: dict[str, Any] | None = None  # of documents, as plain data
+    graphs: list[dict[str, Any]] = []  # noqa: RUF012  # content graphs, as ``graphs`` describes them
 
-    def found_in_sql(self) -> str:
+    def filter(self) -> Filter:
+        """An empty filter for a shard."""
+        tables = self.transformations
+        return Filter(
+            schema=self.schema,
+            graphs=rebuilt(self.graphs) or None,
+            transformations=None if tables is None else Transformations.from_dict(tables),
+        )
+
+    def found_in_spark(self) -> types.StructType:
         """The columns of ``FOUND`` for Spark."""
-        return ", ".join(f"{name} {kind.format(ids=self.ids)}" for name, kind in FOUND)
+        ids = types.LongType() if self.ids == "bigint" else types.StringType()
+        kinds: dict[str, types.DataType] = {
+            "bigint": types.LongType(),
+            "string": types.StringType(),
+            "{ids}": ids,
+            "array<{ids}>": types.ArrayType(ids),
+            "array<double>": types.ArrayType(types.DoubleType()),
+        }
+        fields = [types.StructField(name, kinds[kind]) for name, kind in FOUND]
+        # Who reads a list need not look whether each of its ids is there.
+        fields[2] = types.StructField("profiles", types.ArrayType(ids, containsNull=False))
+        return types.StructType(fields)
 
     def found(self) -> pa.Schema:
         """The columns of ``FOUND`` for Arrow."""

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from germane.filter import Filter
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import GermaneError
-from germane.spark.layout import HOME, SHARD, Layout
+from germane.spark.documents import parsed
+from germane.spark.layout import DOCUMENT, HOME, SHARD, Layout
 
 PACKED = "shard int, events binary"
 TRUE = "TRUE"
@@ -56,10 +57,10 @@ def packer(agreed: Layout, keys: list[int]) -> Callable[[Batches], Batches]:
     """
 
     def pack(batches: Batches) -> Batches:
-        judge = Filter(schema=agreed.schema)
+        judge = agreed.filter()
         for batch in batches:
             if batch.num_rows:
-                yield _packed(pa.Table.from_batches([batch]), keys, judge)
+                yield _packed(_parsed(pa.Table.from_batches([batch]), agreed), keys, judge)
 
     return pack
 
@@ -74,6 +75,14 @@ def unpacker(column: str) -> Callable[[Batches], Batches]:
                     yield from decode(data.as_buffer()).to_batches()
 
     return unpack
+
+
+def _parsed(table: pa.Table, agreed: Layout) -> pa.Table:
+    """With documents that are parsed."""
+    if not agreed.document:
+        return table
+    at = table.column_names.index(DOCUMENT)
+    return table.set_column(at, DOCUMENT, parsed(table.column(at), agreed.document))
 
 
 def _packed(table: pa.Table, keys: list[int], judge: Filter) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ messages to the shards. A Python worker loads a shard when it first meets it, an
 
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -17,10 +17,20 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from pyspark.sql import DataFrame
 
-from germane.filter import Filter
+from germane.approx.transformations import Transformations
+from germane.category import ContentGraph
 from germane.model import InvalidValue
-from germane.spark.batch import Results, in_order, play_shards
-from germane.spark.events import Inputs, check_shards, layout, merge, merge_before
+from germane.spark import images
+from germane.spark.batch import Results, in_order, messages_in_order, play_shards
+from germane.spark.events import (
+    Inputs,
+    check_shards,
+    layout,
+    merge,
+    merge_before,
+    with_parsed,
+)
+from germane.spark.graphs import described
 from germane.spark.layout import LETTER, SHARD, Layout
 from germane.spark.shards import Shard
 
@@ -46,7 +56,7 @@ class Prepared(NamedTuple):
     def play(self, messages: DataFrame, updates: DataFrame | None = None) -> Results:
         """As ``match``, with the dead letters beside the deliveries."""
         inputs = Inputs(messages, None, None, updates)
-        given = layout(inputs)
+        given = layout(inputs, graphs=self.agreed.graphs)
         for name, type_ in given.schema.items():
             if self.agreed.schema.get(name) != type_:
                 known = self.agreed.schema.get(name, "not known")
@@ -55,10 +65,17 @@ class Prepared(NamedTuple):
                 )
         if self.agreed.ids == "bigint" and given.ids != "bigint":
             raise InvalidValue("ids were integers when profiles were prepared; now they are not")
-        agreed = self.agreed._replace(message=given.message)
+        agreed = self.agreed._replace(
+            message=given.message, addressed=given.addressed, document=given.document
+        )
+        messages, agreed = with_parsed(messages, agreed)
+        inputs = inputs._replace(messages=messages)
         function = _play_function(self.path, agreed, keeps=updates is None)
-        ordered = in_order(merge(inputs, agreed, self.shards), self.shards)
-        return Results(ordered.mapInArrow(function, agreed.found_in_sql()), agreed)
+        if updates is None:
+            ordered = messages_in_order(messages, agreed, self.shards)
+        else:
+            ordered = in_order(merge(inputs, agreed, self.shards), self.shards)
+        return Results(ordered.mapInArrow(function, agreed.found_in_spark()), agreed)
 
 
 def prepare(
@@ -68,6 +85,8 @@ def prepare(
     updates: DataFrame | None = None,
     shards: int | None = None,
     path: str | Path | None = None,
+    transformations: Transformations | None = None,
+    graphs: Mapping[str, ContentGraph] | None = None,
 ) -> Prepared:
     """Register profiles once, for many batches of messages: ``prepare(…).match(messages)``.
 
@@ -77,7 +96,7 @@ def prepare(
     if "seq" in profiles.columns:
         raise InvalidValue("profiles that are prepared are there before everything: drop seq")
     inputs = Inputs(messages, profiles, contexts, updates)
-    agreed = layout(inputs)
+    agreed = layout(inputs, transformations, described(graphs))
     n_shards = check_shards(shards, inputs.session)
     place = f"{path or tempfile.mkdtemp(prefix='germane-')}/{uuid4().hex}"
     before = merge_before(inputs, agreed, n_shards)
@@ -99,14 +118,8 @@ def _save_function(path: str, agreed: Layout) -> Callable[[Iterator[Any]], Itera
             letters += shard.play(pa.Table.from_batches([batch])).letters
         if shard is None:
             return
-        files, place = _file(path, shard.number)
-        files.create_dir(path if "://" not in path else place.rsplit("/", 1)[0], recursive=True)
-        with tempfile.TemporaryDirectory() as folder:
-            local = Path(folder) / "shard"
-            shard.filter.save(local)
-            with files.open_output_stream(f"{place}.part") as out:
-                out.write(local.read_bytes())
-        files.move(f"{place}.part", place)
+        files, folder = images.file_system(path)
+        images.save(shard.filter, files, f"{folder}/{shard.number}.shard")
         told = [{name: letter[name] for name in LETTER} for letter in letters]
         stats = shard.filter.stats()
         yield pa.RecordBatch.from_pylist(
@@ -169,20 +182,8 @@ def play_prepared(batches: Iterator[Any], path: str, agreed: Layout, keeps: bool
 def _load(path: str, number: int, agreed: Layout) -> Shard:
     """A shard as it was prepared; without profiles, if none were placed there."""
     shard = Shard(number, agreed)
-    files, place = _file(path, number)
-    if files.get_file_info(place).type == pafs.FileType.NotFound:
-        return shard
-    with tempfile.TemporaryDirectory() as folder:
-        local = Path(folder) / "shard"
-        with files.open_input_stream(place) as stream:
-            local.write_bytes(stream.read())
-        shard.filter = Filter.load(local)
+    files, folder = images.file_system(path)
+    place = f"{folder}/{number}.shard"
+    if files.get_file_info(place).type != pafs.FileType.NotFound:
+        shard.filter = images.load(files, place)
     return shard
-
-
-def _file(path: str, number: int) -> tuple[Any, str]:
-    """The file system of a path, and the file of a shard in it."""
-    files, folder = (
-        pafs.FileSystem.from_uri(path) if "://" in path else (pafs.LocalFileSystem(), path)
-    )
-    return files, f"{folder}/{number}.shard"

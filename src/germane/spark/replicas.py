@@ -7,7 +7,7 @@ which version that is. A worker keeps the filter it has built, with the version 
 - the version of the head: it is used as it is;
 - an older one: the deltas that it missed are played;
 - anything else (a failed attempt went ahead, another attempt took its place, a new worker): it is
-  built again from snapshot and deltas.
+  built again from snapshot and deltas, by way of the snapshot's image where there is one.
 
 A version is a number and a random word. The number orders deltas; the word tells attempts apart,
 and each delta names the word of the version before it. When deltas outgrow the snapshot, the next
@@ -29,9 +29,11 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from germane.filter import Filter
 from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
 from germane.model import GermaneError
 from germane.spark.gate import Gate
+from germane.spark.images import Images
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
 from germane.spark.packing import decode, encode, marks_of, plain
 from germane.spark.shards import Played, Shard
@@ -106,6 +108,7 @@ class Replica(StatefulProcessor):
         inputs: list[str],
         together: bool,
         resumed_at: int | None = None,
+        images: str | None = None,
     ) -> None:
         self._name = name
         self._agreed = agreed
@@ -113,6 +116,7 @@ class Replica(StatefulProcessor):
         self._inputs = inputs
         self._together = together
         self._resumed_at = resumed_at
+        self._images = Images(images)
 
     def init(self, handle: Any) -> None:
         """Ask for the state."""
@@ -254,7 +258,13 @@ class Replica(StatefulProcessor):
         missed = self._deltas_after(head.snapshot, None, head)
         if missed is None:
             raise GermaneError(f"the state store has lost a delta of shard {number}")
-        copy = rebuilt(number, self._agreed, snapshot, map(decode, missed))
+        image = None
+        if head.snapshot:
+            word = head.word
+            if head.version > head.snapshot:
+                word = self._deltas.getValue((head.snapshot + 1,))[0]
+            image = self._images.find(number, head.snapshot, word)
+        copy = rebuilt(number, self._agreed, snapshot, map(decode, missed), image)
         return copy._replace(version=head.version, word=head.word), "rebuilt"
 
     def _deltas_after(self, version: int, word: str | None, head: Head) -> list[bytes] | None:
@@ -307,6 +317,7 @@ class Replica(StatefulProcessor):
             self._parts.updateValue((part,), (piece,))
         for part in range(n_parts, head.parts):
             self._parts.removeKey((part,))
+        self._images.keep(copy.shard.filter, copy.shard.number, copy.version, copy.word)
         for version in range(head.snapshot - SPARE_DELTAS + 1, head.version - SPARE_DELTAS + 1):
             if version > 0 and self._deltas.containsKey((version,)):
                 self._deltas.removeKey((version,))
@@ -319,11 +330,18 @@ class Replica(StatefulProcessor):
 
 
 def rebuilt(
-    number: int, agreed: Layout, snapshot: pa.Table | None, deltas: Iterator[pa.Table]
+    number: int,
+    agreed: Layout,
+    snapshot: pa.Table | None,
+    deltas: Iterator[pa.Table],
+    image: Filter | None = None,
 ) -> Copy:
-    """A shard out of what the state store has of it."""
+    """A shard out of what the state store has of it; ``image``: the filter of the snapshot."""
     copy = Copy(Shard(number, agreed), [], 0, "")
-    if snapshot is not None:
+    if snapshot is not None and image is not None:
+        copy.shard.take_over(image, snapshot)
+        _enter(copy.ledger, snapshot)
+    elif snapshot is not None:
         _replay(copy, snapshot)
     for changes in deltas:
         _replay(copy, changes)
@@ -375,7 +393,11 @@ def _as_events(part: pa.Table, agreed: Layout) -> pa.Table:
         **dict.fromkeys(PLACING, pa.int32()), "seq": pa.int64(), "id": ids, "context": ids,
         "removed": pa.list_(pa.string()),
     }  # fmt: skip
+    if not agreed.addressed:
+        del kinds["address"]
     arrow = {
+        "category": pa.list_(pa.string()),
+        "xml": pa.binary() if agreed.document == "binary" else pa.string(),
         "number": pa.float64(), "string": pa.string(), "boolean": pa.bool_(),
         "timestamp": pa.timestamp("us", "UTC"),
     }  # fmt: skip

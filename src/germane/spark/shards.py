@@ -21,6 +21,7 @@ from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import MESSAGE, SUBSCRIBE, UNSUBSCRIBE
 from germane.model import DuplicateProfile, GermaneError
 from germane.model.errors import BatchError
+from germane.spark.documents import as_it_came
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
 
 MINE, THEIRS, NOBODYS = range(3)
@@ -40,7 +41,7 @@ class Shard:
 
     def __init__(self, number: int, agreed: Layout) -> None:
         self.number = number
-        self.filter = Filter(schema=agreed.schema)
+        self.filter = agreed.filter()
         self.attributes = list(agreed.schema)
         self.elsewhere: set[Any] = set()
         self._columns = agreed.found()
@@ -58,6 +59,13 @@ class Shard:
     def replay(self, changes: pa.Table) -> None:
         """Take what changed the state of another copy of this shard."""
         self.play(changes)
+
+    def take_over(self, image: Filter, snapshot: pa.Table) -> None:
+        """Take the filter of a snapshot as it is; profiles elsewhere are in the snapshot."""
+        self.filter = image
+        there = snapshot.filter(pc.equal(snapshot.column("kind"), SUBSCRIBE))
+        away = pc.not_equal(there.column(HOME), self.number)
+        self.elsewhere = set(there.filter(away).column("id").to_pylist())
 
     def refuse(self, event: dict[str, Any], reason: str, played: Played) -> None:
         """Make an event that cannot be taken a dead letter, if it is this shard's to answer for."""
@@ -87,7 +95,7 @@ class Shard:
                 continue
             contexts, values = there.column("id").to_pylist(), there.column(name)
             try:
-                if pa.types.is_timestamp(values.type):
+                if pa.types.is_timestamp(values.type) or pa.types.is_list(values.type):
                     self.filter.update_many(contexts, name, values.to_pylist())
                 else:
                     self.filter.update_many(contexts, name, values.to_numpy())
@@ -122,8 +130,8 @@ class Shard:
     def _go_on(self, table: pa.Table, played: Played) -> None:
         whose = self._sort_out(table, played)
         ours = table.filter(pa.array(whose == MINE)) if whose.any() else table
-        fields = [name for name in FIELDS if name not in PLACING]
-        done = self.filter.process(ours.select([*fields, *self.attributes]))
+        wanted = [*(name for name in FIELDS if name not in PLACING), *self.attributes]
+        done = self.filter.process(ours.select([n for n in wanted if n in ours.column_names]))
         homes = ours.column(HOME).to_numpy()
         accepted = np.ones(ours.num_rows, np.bool_)
         for rejected in done.rejected:
@@ -214,7 +222,7 @@ class Shard:
         if letter.event.get(HOME, self.number) != self.number:
             return
         there = {n: v for n, v in letter.event.items() if v is not None and v != []}
-        shown = {n: v for n, v in there.items() if n not in PLACING}
+        shown = {n: as_it_came(v) for n, v in there.items() if n not in PLACING}
         played.letters.append(
             {
                 "seq": letter.seq,

@@ -61,7 +61,7 @@ class Sql:
 
     def __call__(self, deliveries: DataFrame, batch: int) -> None:
         """Write a micro-batch; rows that are there stay as they are."""
-        if deliveries.columns != ["seq", "message", "profile", "context"]:
+        if deliveries.columns[:4] != ["seq", "message", "profile", "context"]:
             raise InvalidValue("a SQL table holds one row a delivery: leave out per=…")
         kinds = dict(deliveries.dtypes)
         url, name = self.url, self.table
@@ -109,10 +109,9 @@ _DATABASES = {"sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql"}
 def _sql_table(url: str, name: str, kinds: dict[str, str]) -> tuple[Any, Any]:
     import sqlalchemy as sql
 
-    types = {
-        column: sql.BigInteger() if kind in ("bigint", "int", "smallint", "tinyint") else sql.Text()
-        for column, kind in kinds.items()
-    }
+    of_kind: dict[str, Any] = {"double": sql.Double()}
+    of_kind |= {kind: sql.BigInteger() for kind in ("bigint", "int", "smallint", "tinyint")}
+    types = {column: of_kind.get(kind, sql.Text()) for column, kind in kinds.items()}
     keys = ("seq", "profile")
     columns = [
         sql.Column(column, kind, primary_key=column in keys, autoincrement=False)

@@ -6,7 +6,7 @@ checkpoint: Spark's own files, and ``germane/pipeline.json``, which says what wa
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,8 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from germane.approx.transformations import Transformations
+from germane.category import ContentGraph
 from germane.model import InvalidValue
 from germane.spark.batch import deliveries as one_a_row
 from germane.spark.checkpoints import Pipeline, agree, start_of
@@ -27,6 +29,7 @@ from germane.spark.events import (
     merge_resumed,
     merge_stream,
 )
+from germane.spark.graphs import described
 from germane.spark.layout import LETTER, Layout
 from germane.spark.packing import PACKED, packer, spread, unpacker
 from germane.spark.replicas import COUNTS, RESULT, Replica
@@ -59,6 +62,8 @@ def stream(
     dead_letters: str | Path | None = None,
     trigger: dict[str, Any] | None = None,
     name: str | None = None,
+    transformations: Transformations | None = None,
+    graphs: Mapping[str, ContentGraph] | None = None,
 ) -> "Query":
     """Deliver messages as they stream in; the columns are those of ``match``.
 
@@ -80,7 +85,7 @@ def stream(
     """
     inputs = Inputs(messages, profiles, contexts, updates)
     require_classic(inputs.session, "a stream")
-    agreed = layout(inputs)
+    agreed = layout(inputs, transformations, described(graphs))
     for needed in ("messages", "updates"):
         frame = inputs.there().get(needed)
         if frame is not None and not frame.isStreaming:
@@ -117,7 +122,9 @@ def stream(
     if before is not None:
         before = before.mapInArrow(packer(agreed, keys), PACKED)
     results = packed.groupBy("shard").transformWithState(
-        Replica(place, agreed, keys, names, together, pipeline.resumed_at),
+        Replica(
+            place, agreed, keys, names, together, pipeline.resumed_at, f"{place}/germane/images"
+        ),
         RESULT,
         "Append",
         "EventTime" if waits else "None",
@@ -193,7 +200,7 @@ class _Output:
             results.unpersist()
 
     def _unpacked(self, results: DataFrame, column: str) -> DataFrame:
-        return results.selectExpr(column).mapInArrow(unpacker(column), self.agreed.found_in_sql())
+        return results.selectExpr(column).mapInArrow(unpacker(column), self.agreed.found_in_spark())
 
     def _arranged(self, found: DataFrame) -> DataFrame:
         rows = one_a_row(found, self.agreed)
@@ -201,18 +208,19 @@ class _Output:
             return rows
         if self.per == "message":
             nobodys = fn.transform("profiles", lambda profile: fn.lit(None).cast(self.agreed.ids))
+            nothing = fn.transform("profiles", lambda profile: fn.lit(0.0))
             lists = found.groupBy("seq", "message").agg(
                 fn.flatten(fn.collect_list("profiles")).alias("profiles"),
                 fn.flatten(fn.collect_list(fn.coalesce("contexts", nobodys))).alias("contexts"),
+                fn.flatten(fn.collect_list(fn.coalesce("costs", nothing))).alias("costs"),
             )
-            kinds = (self.agreed.profile, self.agreed.context)
+            kinds = {"profiles": self.agreed.profile, "contexts": self.agreed.context}
+            if self.agreed.document:
+                kinds["costs"] = "double"
             return lists.select(
                 "seq",
                 fn.col("message").cast(self.agreed.message),
-                *[
-                    fn.col(name).cast(f"array<{kind}>")
-                    for name, kind in zip(("profiles", "contexts"), kinds, strict=True)
-                ],
+                *[fn.col(name).cast(f"array<{kind}>") for name, kind in kinds.items()],
             )
         pairs = fn.array_sort(fn.collect_list(fn.struct("seq", "message"))).alias("messages")
         return (

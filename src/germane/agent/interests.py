@@ -1,0 +1,347 @@
+"""``Interests``: what a person likes in which context, learned from pieces of feedback.
+
+In: pieces of feedback (a message's topics, the context, what the person did). Out: for a context,
+the probability that a message is liked; the topics behind it; the pieces they rest on.
+
+The model. A *rule* is a topic and a cell: some facets of a context (at most two of task, place,
+time, …; a place also stands for those above it), or none. A rule covers a piece if its topic is
+one of the piece's or above it, and the cell holds in the piece's context. A message is liked if
+one of the rules that cover it fires, or by chance; a rule fires with its own probability p:
+
+    P(liked) = 1 - (1 - CHANCE) · Π over covering rules (1 - p)
+
+The p are those that explain the feedback best (expectation maximisation for this noisy OR), where
+each rule starts with DOUBT pieces against it. So rules compete for what was liked, and what many
+pieces support wins over what few do: the most general rule that is not contradicted. That is the
+back-off, up the graph of topics and across contexts: what is rarely seen is judged by what it is
+below. Of the pieces that a rule covers, each counts FADING times the next one, so that a taste
+that changed is followed, while one that rests is kept.
+
+The pieces are the state. All else is a function of them, in any order of calls: learning online,
+from tables, and after an undo give the same. Cost: a fit is ROUNDS passes over pieces × rules that
+cover one (some 20 topics × 13 cells); a context's topics are gathered once a fit.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.category import ContentGraph
+from germane.model import InvalidValue
+
+__all__ = ["KINDS", "Cell", "Interests", "Piece", "Rule"]
+
+KINDS = ("opened", "kept", "dismissed", "less")
+MOST_PIECES = 600
+MOST_FACETS = 6
+READ_S = 20.0  # who reads so long likes it
+OPENED = 0.8  # what opening says if nobody knows for how long
+LESS = 2.0  # pieces that "less like this" counts for
+CHANCE, DOUBT, FADING, ROUNDS, FIRST = 0.1, 2.0, 0.95, 40, 0.1
+SPECIAL = 0.15  # topics that cover nearly everything say nothing: log(n / covered) / log(n)
+SURE = 0.97  # no rule is surer
+LEAST = 1e-3  # weights below are none
+TIDY, LOST = 8, 1e-4  # after so many rounds, rules below have lost
+
+Cell = tuple[tuple[str, str], ...]
+
+
+class Piece(NamedTuple):
+    """A piece of feedback."""
+
+    message: str
+    topics: tuple[str, ...]
+    context: tuple[tuple[str, str], ...]  # facets and values, sorted
+    kind: str  # one of KINDS
+    seconds: float | None = None  # for how long it was read, if known
+    at: float = 0.0  # seconds since 1970
+
+    @property
+    def liked(self) -> float:
+        """From 0 to 1."""
+        if self.kind == "opened":
+            return OPENED if self.seconds is None else min(1.0, max(0.0, self.seconds) / READ_S)
+        return 1.0 if self.kind == "kept" else 0.0
+
+
+class Rule(NamedTuple):
+    """A topic that is liked in a cell, and what that rests on."""
+
+    topic: str
+    cell: Cell
+    probability: float
+    liked: int
+    seen: int
+    kept: int
+
+
+class Interests:
+    """Learns from pieces of feedback.
+
+    >>> graph = ContentGraph.from_edges([("Top", "Baseball"), ("Top", "Jazz")])
+    >>> interests = Interests(graph)
+    >>> for i in range(6):
+    ...     interests.add(piece_of(f"a{i}", ["Baseball"], {"task": "lunch"}, "kept"))
+    ...     interests.add(piece_of(f"b{i}", ["Baseball"], {"task": "work"}, "dismissed"))
+    >>> interests.score({"task": "lunch"}, ["Baseball"]) > 0.6
+    True
+    >>> interests.score({"task": "work"}, ["Baseball"]) < 0.3
+    True
+    """
+
+    def __init__(
+        self,
+        topics: ContentGraph,
+        trees: Mapping[str, ContentGraph] | None = None,
+        pieces: Iterable[Piece] = (),
+    ) -> None:
+        """``trees``: facets whose values are nodes, as places are."""
+        self.topics = topics
+        self._trees = dict(trees or {})
+        self.pieces: list[Piece] = []
+        self._fitted: tuple[Any, ...] | None = None  # what the weights are of
+        self._weights: dict[Cell, dict[int, float]] = {}
+        self._gathered: dict[Cell, dict[int, float]] = {}
+        self._covered: list[tuple[Piece, frozenset[int], frozenset[Cell]]] = []
+        for piece in pieces:
+            self.add(piece)
+
+    def add(self, piece: Piece) -> None:
+        """Learn from a piece; the oldest are forgotten beyond MOST_PIECES."""
+        self.pieces.append(piece)
+        del self.pieces[:-MOST_PIECES]
+        self._fitted = None
+
+    def remove(self, piece: Piece) -> None:
+        """Unlearn the last piece that is equal."""
+        at = len(self.pieces) - 1 - self.pieces[::-1].index(piece)
+        del self.pieces[at]
+        self._fitted = None
+
+    # answers ---------------------------------------------------------------------------------
+
+    def score(self, context: Mapping[str, Any], topics: Iterable[str]) -> float:
+        """The probability that a message of these topics is liked in a context."""
+        weights = self.weights(context)
+        total = sum(weights.get(node, 0.0) for node in self.covering(topics))
+        return 1.0 - float(np.exp(-total))
+
+    def weights(self, context: Mapping[str, Any]) -> dict[int, float]:
+        """Nodes with what each adds to -log(1 - P) of the messages below it."""
+        self._fit()
+        facets = facets_of(context)
+        if facets not in self._gathered:
+            total: dict[int, float] = {}
+            for cell in self.cells(facets):
+                for node, weight in self._weights.get(cell, {}).items():
+                    total[node] = total.get(node, 0.0) + weight
+            if len(self._gathered) > 64:
+                self._gathered.clear()
+            self._gathered[facets] = total
+        return self._gathered[facets]
+
+    def liked_topics(self, context: Mapping[str, Any], least: float) -> dict[str, float]:
+        """Topics that are liked with this probability at least, without those below others."""
+        weights = self.weights(context)
+        found: dict[int, float] = {}
+        for node in weights:
+            total = sum(weights.get(above, 0.0) for above in self._above(node))
+            if 1.0 - np.exp(-total) >= least:
+                found[node] = 1.0 - float(np.exp(-total))
+        highest = [n for n in found if not any(a in found and a != n for a in self._above(n))]
+        return {self.topics.names[n]: found[n] for n in sorted(highest, key=lambda n: -found[n])}
+
+    def rules(self, context: Mapping[str, Any], topics: Iterable[str]) -> Iterator[Rule]:
+        """The rules that say that a message is liked, the strongest first."""
+        self._fit()
+        covering = self.covering(topics)
+        found = [
+            (weight, node, cell)
+            for cell in self.cells(facets_of(context))
+            for node, weight in self._weights.get(cell, {}).items()
+            if node in covering
+        ]
+        for weight, node, cell in sorted(found)[::-1]:
+            yield self._rule(weight, node, cell)
+
+    def table(self) -> list[Rule]:
+        """All rules, in a fixed order: all that was learned."""
+        self._fit()
+        return sorted(
+            self._rule(weight, node, cell)
+            for cell, weights in self._weights.items()
+            for node, weight in weights.items()
+        )
+
+    def _rule(self, weight: float, node: int, cell: Cell) -> Rule:
+        about = [p for p, nodes, cells in self._covered if node in nodes and cell in cells]
+        liked = [p for p in about if p.liked >= 0.5]
+        kept = sum(p.kind == "kept" for p in liked)
+        probability = 1.0 - float(np.exp(-weight))
+        return Rule(self.topics.names[node], cell, probability, len(liked), len(about), kept)
+
+    def met(self) -> dict[int, int]:
+        """How many pieces there are about each node, or what is below it."""
+        times: dict[int, int] = {}
+        for piece in self.pieces:
+            for node in self.covering(piece.topics):
+                times[node] = times.get(node, 0) + 1
+        return times
+
+    # topics and cells ------------------------------------------------------------------------
+
+    def covering(self, topics: Iterable[str]) -> frozenset[int]:
+        """Nodes that cover one of the topics; names that the graph does not have cover nothing."""
+        numbers = self.topics.number
+        known = tuple(sorted(numbers[topic] for topic in topics if topic in numbers))
+        return _covering(self.topics, self.topics.version, known)
+
+    def _above(self, node: int) -> list[int]:
+        view = self.topics.view
+        at = view.above_at[node]
+        return list(view.above[at : at + view.above_n[node]].tolist())
+
+    def cells(self, facets: Cell) -> list[Cell]:
+        """What a context is an example of: nothing, one facet, two facets."""
+        values = [[(name, value) for value in self._levels(name, value)] for name, value in facets]
+        found: list[Cell] = [()]
+        for choices in values:
+            found += [(choice,) for choice in choices]
+        for first, second in combinations(values, 2):
+            found += [(a, b) for a in first for b in second]
+        return found
+
+    def _levels(self, name: str, value: str) -> list[str]:
+        """A value and those above it, without roots."""
+        tree = self._trees.get(name)
+        if tree is None or value not in tree.number:
+            return [value]
+        return _levels(tree, tree.version, value)
+
+    # learning --------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        """Weights of all rules, if something changed."""
+        versions = (self.topics.version, *(tree.version for tree in self._trees.values()))
+        if self._fitted == versions:
+            return
+        self._weights, self._gathered, self._fitted = {}, {}, versions
+        cells: dict[Cell, int] = {}
+        n = len(self.topics.names)
+        special = _special(self.topics)
+        numbers: dict[Cell, NDArray[np.int64]] = {}
+        nodes: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        holding: dict[Cell, frozenset[Cell]] = {}
+        for piece in self.pieces:
+            if piece.context not in numbers:
+                inside = self.cells(piece.context)
+                holding[piece.context] = frozenset(inside)
+                found = [cells.setdefault(cell, len(cells)) for cell in inside]
+                numbers[piece.context] = np.array(found)[:, None] * n
+            if piece.topics not in nodes:
+                covering = np.array(sorted(self.covering(piece.topics)), np.int64)
+                nodes[piece.topics] = covering[special[covering]]
+        self._covered = [
+            (piece, self.covering(piece.topics), holding[piece.context]) for piece in self.pieces
+        ]
+        keys, p = explain_likes(
+            [(numbers[piece.context] + nodes[piece.topics]).ravel() for piece in self.pieces],
+            np.array([piece.liked for piece in self.pieces]),
+            np.array([LESS if piece.kind == "less" else 1.0 for piece in self.pieces]),
+        )
+        weights = -np.log1p(-p)
+        named = list(cells)
+        counts = weights >= LEAST
+        for key, weight in zip(keys[counts].tolist(), weights[counts].tolist(), strict=True):
+            self._weights.setdefault(named[key // n], {})[key % n] = weight
+
+
+def explain_likes(
+    rows: list[NDArray[np.int64]], liked: NDArray[np.float64], times: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rules and their p: ``rows`` are the rules that cover each piece, the oldest piece first."""
+    covering = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    if not len(covering):
+        return covering, np.empty(0)
+    pieces = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    order = np.argsort(covering, kind="stable")  # by rule, then by age
+    covering, pieces = covering[order], pieces[order]
+    first = np.flatnonzero(np.append(True, covering[1:] != covering[:-1]))
+    sizes = np.diff(np.append(first, len(covering)))
+    newer = np.repeat(first + sizes, sizes) - 1 - np.arange(len(covering))
+    counts = times[pieces] * FADING**newer
+    likes = counts * liked[pieces]
+    against = np.add.reduceat(counts, first) + DOUBT
+    support = np.add.reduceat(likes, first)
+    hopeful = support > 0.0  # others never fire
+    keep = np.repeat(hopeful, sizes)
+    keys, against, support = covering[first][hopeful], against[hopeful], support[hopeful]
+    rule = np.repeat(np.cumsum(hopeful) - 1, sizes)[keep]
+    pieces, likes = pieces[keep], likes[keep]
+    p = FIRST * support / against
+    for i in range(ROUNDS):
+        if i % TIDY == TIDY - 1:  # most rules have lost by now
+            alive = p >= LOST
+            number, keep = np.cumsum(alive) - 1, alive[rule]
+            rule, pieces, likes = number[rule[keep]], pieces[keep], likes[keep]
+            keys, against, p = keys[alive], against[alive], p[alive]
+        total = np.bincount(pieces, -np.log1p(-p)[rule], len(rows))
+        chance = 1.0 - (1.0 - CHANCE) * np.exp(-total)
+        p = np.minimum(p * np.bincount(rule, likes / chance[pieces], len(p)) / against, SURE)
+    return keys, p
+
+
+def piece_of(
+    message: str,
+    topics: Iterable[str],
+    context: Mapping[str, Any] | Cell,
+    kind: str,
+    seconds: float | None = None,
+    at: float = 0.0,
+) -> Piece:
+    """A piece of feedback, checked."""
+    if kind not in KINDS:
+        raise InvalidValue(f"feedback is {', '.join(KINDS)}, not {kind!r:.100}")
+    if seconds is not None and not 0 <= seconds < 1e6:
+        raise InvalidValue(f"time read is seconds from 0 to a million, not {seconds!r:.100}")
+    names = tuple(sorted({str(topic) for topic in topics}))
+    return Piece(str(message), names, facets_of(context), kind, seconds, float(at))
+
+
+def facets_of(context: Mapping[str, Any] | Cell) -> Cell:
+    """What of a context is learned from: its first facets that are words or yes and no, sorted."""
+    if isinstance(context, tuple):
+        return context
+    words = {
+        str(name): str(value)
+        for name, value in context.items()
+        if isinstance(value, str | bool) and str(value)
+    }
+    return tuple(sorted(words.items())[:MOST_FACETS])
+
+
+@lru_cache(maxsize=20_000)
+def _covering(graph: ContentGraph, version: int, numbers: tuple[int, ...]) -> frozenset[int]:
+    view = graph.view
+    found: set[int] = set()
+    for node in view.component[list(numbers)].tolist() if numbers else ():
+        at = view.above_at[node]
+        found.update(view.above[at : at + view.above_n[node]].tolist())
+    return frozenset(found)
+
+
+def _special(graph: ContentGraph) -> NDArray[np.bool_]:
+    """Nodes that say something: those that do not cover nearly everything."""
+    n = max(len(graph.names), 2)
+    said = np.log(n / np.maximum(graph.view.below, 1))
+    return np.asarray(said >= SPECIAL * np.log(n), np.bool_)
+
+
+@lru_cache(maxsize=5_000)
+def _levels(tree: ContentGraph, version: int, value: str) -> list[str]:
+    above = [a for a in tree.ancestors(value) if a != value and len(tree.ancestors(a)) > 1]
+    return [value, *above]

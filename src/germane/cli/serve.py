@@ -1,0 +1,94 @@
+"""`germane serve`: the whole service on one machine, with one command."""
+
+import socket
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from germane.model import GermaneError
+
+EXAMPLE = "germane serve --port 8000 --data ./germane-data"
+
+
+def serve(
+    data: Annotated[str, typer.Option(help="Where everything is kept.")] = "germane-data",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8000,
+    log: Annotated[str, typer.Option(help="nats://host:port; by default SQLite.")] = "",
+    store: Annotated[
+        str, typer.Option(help="postgresql+psycopg://user@host/name; by default SQLite.")
+    ] = "",
+    retention: Annotated[
+        float, typer.Option(help="Days that the log is kept; 0 keeps everything.")
+    ] = 0.0,
+    allow_sink: Annotated[
+        list[str] | None,
+        typer.Option(help="A network that webhooks may reach though it is not public."),
+    ] = None,
+) -> None:
+    """Run the notification service: HTTP API, matcher and webhooks, until Ctrl-C."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    try:
+        from germane.service.journal import configure
+        from germane.service.settings import Settings
+        from germane.service.supervisor import Supervisor, prepare
+    except ModuleNotFoundError as error:
+        typer.echo(
+            f"germane: the service needs {error.name!r}. Install it with: "
+            "pip install 'germane[cli,service]'   (in a clone: python3 dev.py run serve)",
+            err=True,
+        )
+        raise typer.Exit(2) from error
+    try:
+        settings = Settings(
+            data=data, host=host, port=port, log=log, store=store,
+            retention_days=retention, allow_sinks=tuple(allow_sink or ()),
+        )  # fmt: skip
+        configure("supervisor")
+        with console.status("Starting …"):
+            _check_port(host, port)
+            token = prepare(settings)
+    except (GermaneError, OSError) as error:
+        typer.echo(f"germane: {error}", err=True)
+        raise typer.Exit(2) from error
+    Supervisor(settings, first=token is not None).run(
+        lambda: _welcome(console, settings.host, settings.port, token)
+    )
+
+
+def _check_port(host: str, port: int) -> None:
+    """Say at once that somebody else listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise OSError(f"cannot listen on {host}:{port} ({error.strerror}); --port") from None
+
+
+def _welcome(console: Console, host: str, port: int, token: str | None) -> None:
+    url = f"http://{host}:{port}"
+    auth = '-H "Authorization: Bearer $TOKEN"'
+    data = '"data": {"start": 16}'
+    kind = "-H 'Content-Type: application"
+    console.print(f"germane is up: {url}/docs")
+    if token is None:
+        return
+    console.print(
+        f"""
+The first token (shown once; it opens everything):
+
+  export TOKEN={token}
+
+Subscribe, publish, receive:
+
+  curl {auth} {url}/subscriptions {kind}/json' \\
+    -d '{{"subscriber": "ann", "condition": "type = '\\''talk'\\'' AND start < 17"}}'
+  curl {auth} {url}/events {kind}/cloudevents+json' \\
+    -d '{{"specversion": "1.0", "id": "1", "source": "/me", "type": "talk", {data}}}'
+  curl {auth} '{url}/deliveries?subscriber=ann&wait=10'
+""",
+        soft_wrap=True,
+    )

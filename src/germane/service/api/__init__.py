@@ -1,0 +1,1 @@
+"""The HTTP API: validates, appends, reads tables, streams deliveries; it never matches."""

@@ -1,0 +1,348 @@
+"""Matches -> deliveries: one a person and message, now or later.
+
+In: what a step of a tenant matched. Out: rows of ``deliveries``, ``held`` and ``outbox``, which the
+matcher writes in the transaction of its position. Subscribers without wishes are handled in
+columns; the others one by one, with the rules of ``holding``. What is held is looked at again when
+its time has come, by ``release``; a delivery gets its id when it becomes visible, so ids are the
+order of the feed.
+"""
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import sqlalchemy as sa
+
+from germane.service import holding, tables
+from germane.service.books import Books, Subscription
+from germane.service.tenant import Matched, Step, Tenant
+
+MOST_RELEASED = 2_000
+"""Held rows that are looked at in one transaction."""
+WAITING, SENT, DEAD, GONE = "waiting", "sent", "dead", "gone"
+
+
+class Counters:
+    """The last numbers given out in a tenant's tables."""
+
+    def __init__(self, delivery: int = 0, deadletter: int = 0) -> None:
+        self.delivery = delivery
+        self.deadletter = deadletter
+
+    def deliveries(self, n: int) -> range:
+        """Ids of the next deliveries."""
+        self.delivery += n
+        return range(self.delivery - n + 1, self.delivery + 1)
+
+
+class Rows(NamedTuple):
+    """Rows to be written."""
+
+    deliveries: list[tuple[Any, ...]]
+    held: list[tuple[Any, ...]]
+    outbox: list[tuple[Any, ...]]
+
+
+class Held(NamedTuple):
+    """A delivery that waits, as the table has it."""
+
+    subscriber: int
+    seq: int
+    at: int
+    due: int
+    why: str
+    expires: int | None
+    profiles: str  # JSON
+
+
+def deliver(
+    connection: sa.Connection, tenant: Tenant, counters: Counters, step: Step, now: int
+) -> Rows:
+    """Turn the matches of a step into rows; deliveries get their ids."""
+    desk = Desk(connection, tenant, counters, now, Rows([], [], []))
+    for matched in step.matched:
+        _deliver(desk, matched, step)
+    return desk.rows
+
+
+def _deliver(desk: "Desk", matched: Matched, step: Step) -> None:
+    books, now = desk.tenant.books, desk.now
+    seqs, profiles = matched.seqs, matched.profiles
+    expired = [seq for seq, expires in matched.expires.items() if expires <= now]
+    if expired:
+        kept = ~np.isin(seqs, expired)
+        seqs, profiles = seqs[kept], profiles[kept]
+    if not len(seqs):
+        return
+    people = books.owner[profiles]
+    order = np.lexsort((people, seqs))
+    seqs, profiles, people = seqs[order], profiles[order], people[order]
+    new = np.concatenate(([True], (np.diff(seqs) != 0) | (np.diff(people) != 0)))
+    begins = np.flatnonzero(new)
+    special = np.logical_or.reduceat(books.is_special[profiles], begins)
+    ats = _accepted(step, seqs[begins])
+    texts = _texts(profiles, begins)
+    plain = np.flatnonzero(~special)
+    ids = desk.counters.deliveries(len(plain))
+    number = desk.tenant.number
+    desk.rows.deliveries.extend(
+        zip(
+            [number] * len(plain), ids, people[begins[plain]].tolist(),
+            seqs[begins[plain]].tolist(), ats[plain].tolist(), [now] * len(plain),
+            [None] * len(plain), [texts[i] for i in plain.tolist()], strict=True,
+        )
+    )  # fmt: skip
+    if not special.any():
+        return
+    ends = np.append(begins[1:], len(seqs))
+    for i in np.flatnonzero(special).tolist():
+        seq = int(seqs[begins[i]])
+        desk.take(
+            int(people[begins[i]]), seq, int(ats[i]), profiles[begins[i] : ends[i]].tolist(),
+            seq in matched.urgent, matched.expires.get(seq),
+        )  # fmt: skip
+
+
+def _texts(profiles: Any, begins: Any) -> list[str]:
+    """The profiles of each group as JSON."""
+    if len(begins) == len(profiles):
+        return [f"[{p}]" for p in profiles.tolist()]
+    return [str(part.tolist()) for part in np.split(profiles, begins[1:])]
+
+
+def _accepted(step: Step, seqs: Any) -> Any:
+    """When the messages with these seqs were accepted."""
+    firsts = np.array([first for first, _ in step.ats], np.int64)
+    ats = np.array([at for _, at in step.ats], np.int64)
+    return ats[np.searchsorted(firsts, seqs, side="right") - 1]
+
+
+class Desk:
+    """Deliveries with wishes, one by one, within one transaction."""
+
+    def __init__(
+        self, connection: sa.Connection, tenant: Tenant, counters: Counters, now: int, rows: Rows
+    ) -> None:
+        self.connection = connection
+        self.tenant = tenant
+        self.counters = counters
+        self.now = now
+        self.rows = rows
+        self._recent: dict[int, list[int]] = {}
+        self._waiting: dict[int, list[Held]] = {}
+
+    def take(
+        self,
+        subscriber: int,
+        seq: int,
+        at: int,
+        profiles: list[int],
+        urgent: bool,
+        expires: int | None,
+    ) -> None:
+        """Deliver a message to somebody with wishes, or hold it."""
+        books, now = self.tenant.books, self.now
+        given = [books.subscription(number) for number in profiles]
+        live = [s for s in given if not s.muted and (s.expires is None or s.expires > now)]
+        if not live:
+            return
+        wishes = books.wishes.get(subscriber, holding.NONE)
+        awake = [s for s in live if (s.snoozed_until or 0) <= now]
+        snoozed = None if awake else min(s.snoozed_until or 0 for s in live)
+        numbers = [s.number for s in live]
+        if urgent or any(s.urgent for s in live):
+            self.release_one(subscriber, seq, at, numbers, None)
+            return
+        gathered = None
+        if wishes.digests:
+            waiting = self.waiting(subscriber)
+            oldest = min([h.at for h in waiting if h.why == holding.DIGEST], default=now)
+            gathered = (len(waiting) + 1, min(oldest, now))
+        kept = holding.hold(wishes, now, snoozed, gathered, self.recent(subscriber, wishes))
+        if kept is None and not wishes.digests:
+            self.release_one(subscriber, seq, at, numbers, None)
+            return
+        due, why = kept or (now, holding.DIGEST)  # a digest that is complete leaves at once
+        row = Held(subscriber, seq, at, due, why, expires, str(numbers))
+        self.waiting(subscriber).append(row)
+        self.rows.held.append((self.tenant.number, *row))
+
+    def release_one(
+        self, subscriber: int, seq: int, at: int, profiles: list[int], why: str | None
+    ) -> None:
+        """A delivery becomes visible."""
+        [id_] = self.counters.deliveries(1)
+        self._visible(id_, subscriber, seq, at, why, str(profiles), profiles)
+
+    def release_digest(self, subscriber: int, items: list[tuple[int, int, list[int]]]) -> None:
+        """Deliveries (seq, at, profiles) become visible as one."""
+        [id_] = self.counters.deliveries(1)
+        profiles = sorted({number for _, _, numbers in items for number in numbers})
+        text = msgspec.json.encode([[seq, at, numbers] for seq, at, numbers in items]).decode()
+        seq, at, _ = max(items)
+        self._visible(id_, subscriber, seq, at, holding.DIGEST, text, profiles)
+
+    def _visible(
+        self,
+        id_: int,
+        subscriber: int,
+        seq: int,
+        at: int,
+        why: str | None,
+        text: str,
+        profiles: list[int],
+    ) -> None:
+        tenant, now = self.tenant, self.now
+        self.rows.deliveries.append((tenant.number, id_, subscriber, seq, at, now, why, text))
+        if subscriber in self._recent:
+            self._recent[subscriber].append(now)
+        found = (tenant.books.subscription(number).sink for number in profiles)
+        sinks = {sink for sink in found if sink is not None}
+        self.rows.outbox.extend(
+            (tenant.number, id_, sink, WAITING, 0, now, None, now) for sink in sorted(sinks)
+        )
+
+    def recent(self, subscriber: int, wishes: holding.Preferences) -> list[int] | None:
+        """When the last deliveries of somebody with a rate became visible, ascending."""
+        if wishes.rate_limit is None:
+            return None
+        if subscriber not in self._recent:
+            found = self.connection.execute(
+                sa.select(tables.deliveries.c.released)
+                .where(
+                    tables.deliveries.c.tenant == self.tenant.number,
+                    tables.deliveries.c.subscriber == subscriber,
+                )
+                .order_by(tables.deliveries.c.id.desc())
+                .limit(wishes.rate_limit)
+            ).scalars()
+            self._recent[subscriber] = sorted(found)
+        return self._recent[subscriber]
+
+    def waiting(self, subscriber: int) -> list[Held]:
+        """What is held for somebody."""
+        if subscriber not in self._waiting:
+            self._waiting[subscriber] = held_of(self.connection, self.tenant.number, subscriber)
+        return self._waiting[subscriber]
+
+
+def held_of(connection: sa.Connection, tenant: int, subscriber: int) -> list[Held]:
+    """What is held for a subscriber, by seq."""
+    t = tables.held
+    found = connection.execute(
+        sa.select(t.c.subscriber, t.c.seq, t.c.at, t.c.due, t.c.why, t.c.expires, t.c.profiles)
+        .where(t.c.tenant == tenant, t.c.subscriber == subscriber)
+        .order_by(t.c.seq)
+    )
+    return [Held(*row) for row in found]
+
+
+def release(
+    connection: sa.Connection, tenant: Tenant, counters: Counters, subscriber: int, now: int
+) -> Rows:
+    """Look at what is held for somebody again; what may go becomes visible."""
+    rows = Rows([], [], [])
+    desk = Desk(connection, tenant, counters, now, rows)
+    books = tenant.books
+    wishes = books.wishes.get(subscriber, holding.NONE)
+    waiting = held_of(connection, tenant.number, subscriber)
+    gone: list[int] = []
+    ready: list[tuple[Held, list[int]]] = []
+    for row in waiting:
+        numbers = [
+            n for n in msgspec.json.decode(row.profiles) if _wanted(books.subscription(n), now)
+        ]
+        if not numbers or (row.expires is not None and row.expires <= now):
+            gone.append(row.seq)
+        else:
+            ready.append((row, numbers))
+    later: list[tuple[int, holding.Hold]] = []
+    if wishes.digests:
+        _release_digest(desk, wishes, subscriber, ready, gone, later)
+    else:
+        for row, numbers in ready:
+            recent = desk.recent(subscriber, wishes)
+            kept = holding.hold(wishes, now, _snoozed(books, numbers, now), None, recent)
+            if kept is None:
+                why = None if row.why == holding.DIGEST else row.why  # it is none any more
+                desk.release_one(subscriber, row.seq, row.at, numbers, why)
+                gone.append(row.seq)
+            else:
+                later.append((row.seq, kept))
+    _write_back(connection, tenant.number, subscriber, gone, later)
+    return rows
+
+
+def _release_digest(
+    desk: Desk,
+    wishes: holding.Preferences,
+    subscriber: int,
+    ready: list[tuple[Held, list[int]]],
+    gone: list[int],
+    later: list[tuple[int, holding.Hold]],
+) -> None:
+    books, now = desk.tenant.books, desk.now
+    awake: list[tuple[Held, list[int]]] = []
+    asleep: list[tuple[Held, list[int]]] = []
+    for row, numbers in ready:
+        (asleep if _snoozed(books, numbers, now) else awake).append((row, numbers))
+    for row, numbers in asleep:
+        until = _snoozed(books, numbers, now)
+        later.append((row.seq, holding.Hold(until or now, holding.SNOOZED)))
+    if not awake:
+        return
+    gathered = (len(awake), min(row.at for row, _ in awake))
+    kept = holding.hold(wishes, now, None, gathered, desk.recent(subscriber, wishes))
+    if kept is not None:
+        later.extend((row.seq, kept) for row, _ in awake)
+        return
+    desk.release_digest(subscriber, [(row.seq, row.at, numbers) for row, numbers in awake])
+    gone.extend(row.seq for row, _ in awake)
+
+
+def _wanted(subscription: Subscription, now: int) -> bool:
+    return not subscription.muted and (subscription.expires is None or subscription.expires > now)
+
+
+def _snoozed(books: Books, numbers: list[int], now: int) -> int | None:
+    """Until when all of some subscriptions are snoozed; None if one is awake."""
+    untils = [books.subscription(number).snoozed_until or 0 for number in numbers]
+    return min(untils) if min(untils) > now else None
+
+
+def _write_back(
+    connection: sa.Connection,
+    tenant: int,
+    subscriber: int,
+    gone: list[int],
+    later: list[tuple[int, holding.Hold]],
+) -> None:
+    t = tables.held
+    mine = sa.and_(t.c.tenant == tenant, t.c.subscriber == subscriber)
+    if gone:
+        connection.execute(
+            sa.delete(t).where(mine, t.c.seq == sa.bindparam("s")), [{"s": seq} for seq in gone]
+        )
+    if later:
+        connection.execute(
+            sa.update(t).where(mine, t.c.seq == sa.bindparam("s")).values(
+                due=sa.bindparam("d"), why=sa.bindparam("w")
+            ),
+            [{"s": seq, "d": kept.due, "w": kept.why} for seq, kept in later],
+        )  # fmt: skip
+
+
+def due_subscribers(connection: sa.Connection, now: int) -> dict[int, list[int]]:
+    """Tenant -> subscribers for whom something held is due."""
+    t = tables.held
+    found = connection.execute(
+        sa.select(t.c.tenant, t.c.subscriber)
+        .where(t.c.due <= now)
+        .order_by(t.c.due)
+        .limit(MOST_RELEASED)
+    )
+    by_tenant: defaultdict[int, dict[int, None]] = defaultdict(dict)
+    for tenant, subscriber in found:
+        by_tenant[tenant][subscriber] = None
+    return {tenant: list(people) for tenant, people in by_tenant.items()}

@@ -1,0 +1,152 @@
+// The service's HTTP API: one function to call it, one to follow a stream of deliveries.
+
+// A page may keep a session of its own: the demo and the console are an operator's.
+const KEPT = document.documentElement.dataset.session ?? "germane.session";
+export const session = { token: null, role: null, subject: null, tenant: null };
+
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.error ?? body?.detail ?? `the service answered ${status}`);
+    this.status = status;
+    this.position = body?.position ?? null;
+  }
+}
+
+// A link may bring a token in its fragment, which browsers send to nobody; it is taken out at once.
+export function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
+    keep({ token: given, role: null, subject: null });
+    history.replaceState(null, "", location.pathname + location.search);
+    return true;
+  }
+  try {
+    Object.assign(session, JSON.parse(localStorage.getItem(KEPT) ?? "{}"));
+  } catch {
+    localStorage.removeItem(KEPT);
+  }
+  return false;
+}
+
+export function keep(values) {
+  Object.assign(session, values);
+  localStorage.setItem(KEPT, JSON.stringify(session));
+}
+
+export function forget() {
+  Object.assign(session, { token: null, role: null, subject: null });
+  localStorage.removeItem(KEPT);
+}
+
+export async function whoAmI() {
+  keep(await call("GET", "/me"));
+  return session;
+}
+
+export async function call(method, path, body, { signal, headers } = {}) {
+  const answer = await fetch(path, {
+    method,
+    signal,
+    cache: "no-store",
+    headers: {
+      Authorization: `Bearer ${session.token}`,
+      ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      ...headers,
+    },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  let value = null;
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    value = { error: text.slice(0, 200) };
+  }
+  if (!answer.ok) throw new Problem(answer.status, value);
+  return value;
+}
+
+export const get = (path, options) => call("GET", path, undefined, options);
+
+// Follow a stream of server-sent events, for ever: `after()` says where to go on, so that a lost
+// connection resumes behind the last event that was kept. Resolves when `signal` aborts.
+export async function follow(path, { after, onEvent, onState, signal }) {
+  let pause = 500;
+  while (!signal.aborted) {
+    try {
+      const from = await after();
+      const answer = await fetch(path, {
+        signal,
+        cache: "no-store",
+        headers: {
+          Authorization: `Bearer ${session.token}`,
+          Accept: "text/event-stream",
+          ...(from >= 0 ? { "Last-Event-ID": String(from) } : {}), // without one: from now on
+        },
+      });
+      if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => null));
+      onState("live");
+      pause = 500;
+      for await (const event of events(answer.body, signal)) await onEvent(event);
+    } catch (error) {
+      if (signal.aborted) return;
+      onState(error instanceof Problem ? "refused" : navigator.onLine ? "lost" : "offline", error);
+      if (error.status === 401 || error.status === 404) return;
+    }
+    await sleep(pause * (0.75 + Math.random() / 2), signal);
+    pause = Math.min(pause * 2, 15000);
+  }
+}
+
+async function* events(stream, signal) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let silence;
+  // The service sends a comment every 15 s: a longer silence is a dead connection.
+  const watch = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => reader.cancel().catch(() => {}), 40000);
+  };
+  try {
+    watch();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done || signal.aborted) return;
+      watch();
+      const blocks = (rest + value.replaceAll("\r\n", "\n")).split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const event = parsed(block);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    clearTimeout(silence);
+    reader.cancel().catch(() => {});
+  }
+}
+
+function parsed(block) {
+  const event = { id: null, event: "message", data: "" };
+  for (const line of block.split("\n")) {
+    if (line.startsWith(":")) continue;
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line);
+    if (field === "data") event.data += (event.data ? "\n" : "") + value;
+    else if (field in event) event[field] = value;
+  }
+  return event.data ? event : null;
+}
+
+function sleep(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      removeEventListener("online", finish);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, milliseconds);
+    addEventListener("online", finish);
+    signal.addEventListener("abort", finish);
+  });
+}

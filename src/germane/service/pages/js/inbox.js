@@ -1,0 +1,185 @@
+// The inbox: what arrived, why, and what you think of it.
+
+import { get } from "./api.js";
+import { describe, metres } from "./conditions.js";
+import { $, ago, clock, h, icon, plural, safeLink, show, toast } from "./dom.js";
+import { address, event, facts, give, headline, items, mailbox, read, subscriptions, summary } from "./mailbox.js";
+import { nowLine } from "./now.js";
+
+const SHOWN = 100;
+let open = null; // the id of the item that is read, and since when
+let since = 0;
+let kept = false; // only what was kept
+
+export const unseen = () => [...items.values()].filter((i) => !i.marks?.opened && !i.marks?.gone).length;
+
+export function inbox(main) {
+  const list = h("ul", { class: "plain stack", "aria-label": "Deliveries" });
+  const news = h("p", { class: "visually-hidden", "aria-live": "polite" });
+  const gone = new AbortController();
+  const line = nowLine(gone.signal);
+  const chosen = h("button", { class: "quiet", "aria-pressed": String(kept), onclick: () => {
+    kept = !kept;
+    chosen.setAttribute("aria-pressed", String(kept));
+    draw();
+  } }, icon("keep"), "Kept");
+  show(main, h("div", { class: "stack narrow" },
+    h("div", { class: "row spread" }, h("h1", {}, "Inbox"), chosen), line, news, list));
+  const cards = new Map(); // id -> [state, card]: a card is drawn again only if it changed
+  const draw = (arrived) => {
+    const now = [...items.values()].filter((i) => !i.marks?.gone && (!kept || i.marks?.kept))
+      .sort((a, b) => b.id - a.id).slice(0, SHOWN);
+    const wanted = now.map((item) => {
+      const state = JSON.stringify([item.marks, open === item.id, read.times]);
+      if (cards.get(item.id)?.[0] !== state) cards.set(item.id, [state, card(item, () => draw())]);
+      return cards.get(item.id)[1];
+    });
+    place(list, wanted);
+    if (!now.length) show(list, empty());
+    if (arrived && items.has(arrived)) {
+      cards.get(arrived)?.[1].classList.add("arriving");
+      news.textContent = `New: ${headline(event(items.get(arrived)))}`;
+    }
+  };
+  const listen = (e) => draw(e.detail.arrived);
+  mailbox.addEventListener("change", listen);
+  mailbox.addEventListener("learned", learned);
+  const timer = setInterval(() => {
+    for (const each of list.querySelectorAll("time")) each.textContent = ago(each.dateTime);
+  }, 30000);
+  draw();
+  return () => {
+    leaveItem();
+    gone.abort();
+    clearInterval(timer);
+    mailbox.removeEventListener("change", listen);
+    mailbox.removeEventListener("learned", learned);
+  };
+}
+
+// Bring the list's children to `wanted` without touching those that stay: focus survives.
+function place(list, wanted) {
+  const keepers = new Set(wanted);
+  for (const child of [...list.children]) if (!keepers.has(child)) child.remove();
+  wanted.forEach((card, k) => {
+    if (list.children[k] !== card) list.insertBefore(card, list.children[k] ?? null);
+  });
+}
+
+// "Less like this" of what one asked for oneself: the agent does not overrule that.
+function learned(e) {
+  const own = e.detail.own?.find((id) => subscriptions.has(id));
+  if (e.detail.signal === "less" && own)
+    toast("Noted. A subscription of yours brought it.", { label: "Edit it", run: () => (location.hash = `#subscriptions/${encodeURIComponent(own)}`) });
+}
+
+const empty = () =>
+  h("li", { class: "empty" },
+    h("p", { class: "strong" }, kept ? "Nothing kept yet" : "Nothing here yet"),
+    h("p", {}, kept ? "Keep a message, and it stays here." : "Messages appear here the moment they match what you asked for, and how you are just now."),
+    !kept && h("p", {}, h("a", { class: "button primary", href: "#subscriptions/new" }, icon("plus"), "New subscription")));
+
+function card(item, draw) {
+  const e = event(item);
+  const isOpen = open === item.id;
+  const marks = item.marks ?? {};
+  const title = item.digest ? `${plural(item.items.length, "message")} in a digest` : headline(e);
+  return h("li", { class: `card item${marks.opened ? " opened" : ""}`, "data-id": item.id },
+    h("h3", {}, h("button", { "aria-expanded": String(isOpen), onclick: () => toggle(item, draw) }, title)),
+    h("p", { class: "meta" },
+      h("time", { dateTime: item.released ?? item.at }, ago(item.released ?? item.at)),
+      ...(item.digest ? [] : facts(e).map((f) => h("span", {}, f))),
+      item.why && h("span", { class: "chip warm" }, item.why)),
+    h("p", { class: "why" }, icon("spark"), h("span", {}, whyLine(item))),
+    isOpen && body(item, e),
+    h("div", { class: "actions" },
+      action("keep", marks.kept ? "Kept" : "Keep", () => give(item, marks.kept ? "unkept" : "kept"), marks.kept),
+      action("close", "Dismiss", () => dismiss(item, "dismissed")),
+      action("less", ["Less", h("span", { class: "rest" }, " like this")], () => dismiss(item, "less"))));
+}
+
+const action = (sign, label, run, pressed) =>
+  h("button", { onclick: run, "aria-pressed": pressed === undefined ? null : String(Boolean(pressed)) }, icon(sign), h("span", {}, label));
+
+export function whyLine(item) {
+  const found = (item.subscriptions ?? []).map((id) => subscriptions.get(id)).filter(Boolean);
+  const [first] = found;
+  if (!first) return "One of your subscriptions matched";
+  const words = first.because ?? first.name ?? describe(first.condition ?? "");
+  return words + (found.length > 1 ? ` · and ${found.length - 1} more` : "");
+}
+
+function body(item, e) {
+  const link = safeLink(address(e));
+  const why = h("div", { class: "stack tight" }, h("p", { class: "soft small" }, "Looking up why…"));
+  explain(item, why);
+  return h("div", { class: "body stack tight" },
+    item.digest
+      ? h("ul", {}, item.items.map((each) => h("li", {}, headline(each.event), " ", h("span", { class: "soft small" }, clock(each.at)))))
+      : summary(e) && h("p", {}, summary(e)),
+    link && h("p", {}, h("a", { href: link, rel: "noopener noreferrer", target: "_blank" }, "Read at the source")),
+    why);
+}
+
+async function explain(item, place) {
+  try {
+    item.explanation ??= await get(`/deliveries/${item.id}/explanation`);
+  } catch (error) {
+    return show(place, h("p", { class: "soft small" }, navigator.onLine ? error.message : "Why it matched: when you are online again."));
+  }
+  const found = item.explanation;
+  show(place, h("h3", { class: "small" }, "Why you got this"),
+    found.subscriptions.map((s) => h("ul", { class: "steps" }, steps(s).map((step) =>
+      h("li", {}, h("span", { class: step.truth ? "yes" : "no", "aria-label": step.truth ? "true" : "not true" }, step.truth ? "✓" : "✗"),
+        h("span", {}, h("code", {}, step.text), values(step)))))),
+    found.state === "now" && h("p", { class: "soft small" }, "With your context as it is now: the log does not reach back so far."));
+}
+
+const steps = (subscription) => subscription.steps ?? subscription.conjunctions?.flat() ?? [];
+
+function plain(v) {
+  if (Array.isArray(v)) return v.join(", ");
+  if (v === null || v === undefined) return "nothing";
+  if (typeof v !== "object") return String(v);
+  const [a, b] = Object.values(v).filter((p) => Array.isArray(p) && p.length === 2 && p.every((x) => typeof x === "number"));
+  if (a && b) return `${metres(apart(a, b))} apart`;
+  return Object.values(v).map(plain).join(" and ");
+}
+
+function apart([lat1, lon1], [lat2, lon2]) {
+  const rad = Math.PI / 180;
+  const a = Math.sin(((lat2 - lat1) * rad) / 2) ** 2 + Math.cos(lat1 * rad) * Math.cos(lat2 * rad) * Math.sin(((lon2 - lon1) * rad) / 2) ** 2;
+  return 2 * 6371008.8 * Math.asin(Math.sqrt(a));
+}
+
+function values(step) {
+  if (step.detail) return h("span", { class: "soft" }, ` ${step.detail}`);
+  if (step.left === undefined || step.left === null) return null;
+  return h("span", { class: "soft" }, ` — ${plain(step.left)}${step.right === undefined || step.right === null ? "" : ` against ${plain(step.right)}`}`);
+}
+
+function toggle(item, draw) {
+  const was = open;
+  leaveItem();
+  if (was !== item.id) {
+    open = item.id;
+    since = Date.now();
+    if (!item.marks?.opened) give(item, "opened");
+  }
+  draw();
+  $(`[data-id="${item.id}"] h3 button`)?.focus({ preventScroll: true });
+}
+
+function leaveItem() {
+  const item = items.get(open);
+  const seconds = Math.round((Date.now() - since) / 1000);
+  if (item) give(item, "read", { seconds: Math.min(seconds, 3600) });
+  open = null;
+}
+
+function dismiss(item, signal) {
+  const next = $(`[data-id="${item.id}"]`)?.nextElementSibling;
+  give(item, signal);
+  next?.querySelector("h3 button")?.focus({ preventScroll: true });
+  toast(signal === "less" ? "You will see less like this" : "Dismissed", { label: "Undo", run: () => give(item, "restored") });
+}

@@ -1,0 +1,99 @@
+// How deliveries reach you: quiet hours, digests, a limit. Nothing is dropped, only held.
+
+import { call, get, session } from "./api.js";
+import { ago, clock, h, plural, show, toast } from "./dom.js";
+import { headline } from "./mailbox.js";
+
+let install = null;
+addEventListener("beforeinstallprompt", (event) => {
+  event.preventDefault();
+  install = event;
+  dispatchEvent(new Event("germane:installable"));
+});
+
+const path = () => `/preferences/${encodeURIComponent(session.subject)}`;
+const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+
+export function settings(main) {
+  const body = h("div", { class: "stack" }, h("p", { class: "soft" }, "Reading your preferences…"));
+  const held = h("section", { class: "card stack tight", hidden: true });
+  const app = h("section", { class: "card stack tight" });
+  show(main, h("div", { class: "stack narrow" }, h("h1", {}, "Settings"), body, held, app));
+  get(path()).then(({ preferences }) => show(body, form(preferences ?? {}, () => waiting(held))),
+    (error) => show(body, h("p", { class: "error" }, navigator.onLine ? error.message : "Offline: your preferences are shown when you are online.")));
+  waiting(held);
+  const draw = () => about(app);
+  addEventListener("germane:installable", draw);
+  draw();
+  return () => removeEventListener("germane:installable", draw);
+}
+
+function form(preferences, after) {
+  const p = preferences;
+  const quiet = h("input", { type: "checkbox", checked: Boolean(p.quiet) });
+  const from = h("input", { id: "from", type: "time", value: p.quiet?.from ?? "22:00", required: true });
+  const to = h("input", { id: "to", type: "time", value: p.quiet?.to ?? "07:00", required: true });
+  const digest = h("select", { id: "digest" },
+    [["", "Each at once"], ["900", "A digest every 15 minutes"], ["3600", "A digest every hour"], ["86400", "A digest every day"]]
+      .map(([value, label]) => h("option", { value, selected: String(p.digest?.seconds ?? "") === value }, label)));
+  const limit = h("input", { id: "rate", type: "number", min: 1, max: 1000, value: p.rate?.limit ?? "", placeholder: "no limit" });
+  const times = h("div", { class: "two", hidden: !quiet.checked },
+    h("div", { class: "field" }, h("label", { for: "from" }, "From"), from),
+    h("div", { class: "field" }, h("label", { for: "to" }, "Until"), to));
+  quiet.addEventListener("change", () => (times.hidden = !quiet.checked));
+  const snoozed = p.snoozed_until && new Date(p.snoozed_until) > new Date();
+  const wishes = () => ({
+    quiet: quiet.checked ? { from: from.value, to: to.value, zone: p.quiet?.zone ?? zone() } : null,
+    digest: digest.value ? { ...(p.digest?.count ? { count: p.digest.count } : {}), seconds: Number(digest.value) } : null,
+    rate: limit.value ? { limit: Number(limit.value), seconds: p.rate?.seconds ?? 60 } : null,
+    snoozed_until: p.snoozed_until ?? null,
+  });
+  const put = async (values, words) => {
+    try {
+      await call("PUT", path(), Object.fromEntries(Object.entries(values).filter(([, v]) => v !== null)));
+      toast(words);
+      after();
+      return true;
+    } catch (error) {
+      toast(navigator.onLine ? error.message : "Offline: nothing was changed.");
+      return false;
+    }
+  };
+  const snooze = async (until, words) => {
+    p.snoozed_until = until;
+    if (await put(wishes(), words)) show(section.parentElement, form(p, after));
+  };
+  const section = h("form", { class: "stack", onsubmit: (e) => { e.preventDefault(); put(wishes(), "Saved"); } },
+    h("section", { class: "card stack tight" }, h("h2", {}, "Quiet hours"),
+      h("label", { class: "check" }, quiet, "Hold what arrives at night"), times,
+      h("p", { class: "soft small" }, `In the time of ${p.quiet?.zone ?? zone()}. Urgent messages pass.`)),
+    h("section", { class: "card stack tight" }, h("h2", {}, "How often"),
+      h("div", { class: "field" }, h("label", { for: "digest" }, "Deliver"), digest),
+      h("div", { class: "field" }, h("label", { for: "rate" }, "At most, in a minute"), limit)),
+    h("div", { class: "row" }, h("button", { class: "primary" }, "Save"),
+      snoozed
+        ? h("button", { type: "button", onclick: () => snooze(null, "Awake") }, `Snoozed until ${clock(p.snoozed_until)}: wake`)
+        : h("button", { type: "button", onclick: () => snooze(new Date(Date.now() + 3600e3).toISOString(), "Everything is held for an hour") }, "Snooze all for 1 h")));
+  return section;
+}
+
+async function waiting(place) {
+  try {
+    const { held } = await get(`/deliveries/held?subscriber=${encodeURIComponent(session.subject)}`);
+    place.hidden = !held.length;
+    show(place, h("h2", {}, `${plural(held.length, "message")} held for you`),
+      h("ul", { class: "examples" }, held.slice(0, 10).map((each) =>
+        h("li", {}, h("span", {}, each.event ? headline(each.event) : `#${each.seq}`), h("span", {}, `${each.why ?? "held"}${each.due ? `, until ${clock(each.due)}` : ""}`)))));
+  } catch {
+    place.hidden = true;
+  }
+}
+
+function about(place) {
+  show(place, h("h2", {}, "This device"),
+    h("p", { class: "soft small" }, `Signed in as ${session.subject}. What arrived is kept here, and can be read offline.`),
+    h("div", { class: "row" },
+      install && h("button", { class: "primary", onclick: async () => { install.prompt(); await install.userChoice; install = null; about(place); } }, "Install the app"),
+      session.role !== "subscriber" && h("a", { class: "button", href: "console" }, "Operator's console"),
+      h("button", { class: "bad", onclick: () => dispatchEvent(new Event("germane:signout")) }, "Sign out, erase this device")));
+}

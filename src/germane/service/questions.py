@@ -1,0 +1,151 @@
+"""What the api asks the matcher: a context, a check, figures of a filter, as they are now.
+
+One JSON line each way over a Unix socket. Questions wait until the matcher is between two rounds,
+so an answer belongs to one seq, which it names; nothing that takes long is asked.
+"""
+
+import socketserver
+import threading
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from germane.model import ConditionError, GermaneError
+from germane.service.subscriptions import Condition
+from germane.service.values import always_tested, context_of, cost_of, plain
+
+if TYPE_CHECKING:
+    from germane.service.matcher import Matcher
+
+PATIENCE_S = 10.0
+LONGEST = 1 << 20
+
+
+class _Question:
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+        self.reply: dict[str, Any] = {}
+        self.done = threading.Event()
+
+
+class Questions:
+    """A socket, and the questions that wait."""
+
+    def __init__(self, path: Path) -> None:
+        self._queue: SimpleQueue[_Question] = SimpleQueue()
+        with suppress(FileNotFoundError):
+            path.unlink()
+        self._server = _Server(str(path), _Handler)
+        self._server.ask = self._ask
+        path.chmod(0o600)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody asks, or has a line open to ask."""
+        return self._server.n_lines > 0
+
+    def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
+        question = _Question(body)
+        self._queue.put(question)
+        if not question.done.wait(PATIENCE_S):
+            return {"error": "the matcher is busy", "status": 503}
+        return question.reply
+
+    def answer(self, matcher: "Matcher") -> None:
+        """Answer everything that waits."""
+        while True:
+            try:
+                question = self._queue.get_nowait()
+            except Empty:
+                return
+            question.reply = reply(matcher, question.body)
+            question.done.set()
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    ask: Any = None
+    n_lines = 0
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        self.server.n_lines += 1
+        try:
+            while line := self.rfile.readline(LONGEST):
+                answer = self.server.ask(msgspec.json.decode(line))
+                self.wfile.write(msgspec.json.encode(answer) + b"\n")
+        except (OSError, msgspec.MsgspecError):
+            pass
+        finally:
+            self.server.n_lines -= 1
+
+
+def reply(matcher: "Matcher", body: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one question."""
+    tenant = matcher.tenants.get(body["tenant"])
+    if tenant is None:
+        tenant = matcher._tenant(body["tenant"])
+    try:
+        answer = ASKED[body["ask"]](tenant, body)
+    except ConditionError as error:
+        return {"error": str(error), "status": 422, "position": error.position}
+    except GermaneError as error:
+        return {"error": str(error), "status": 422}
+    except Exception as error:  # a question must never end the matcher
+        return {"error": repr(error), "status": 500}
+    return {"answer": answer, "at_seq": tenant.seq}
+
+
+def _context(tenant: Any, body: dict[str, Any]) -> Any:
+    return context_of(tenant.filter, body["id"])
+
+
+def _check(tenant: Any, body: dict[str, Any]) -> Any:
+    condition = Condition(*body["condition"])
+    tenant.filter.check(condition.text, body.get("context"), dialect=condition.dialect)
+    return True
+
+
+def _stats(tenant: Any, body: dict[str, Any]) -> Any:
+    return plain(tenant.filter.stats())
+
+
+def _costs(tenant: Any, body: dict[str, Any]) -> Any:
+    books = tenant.books
+    numbers = books.active
+    if body.get("number") is not None:
+        numbers = [body["number"]]
+    if body.get("order") == "cost":  # those that no index finds, then those that match most
+        outside = set(always_tested(tenant.filter))
+        numbers.sort(key=lambda n: (n in outside, int(books.matches[n])), reverse=True)
+    else:
+        numbers.sort(key=lambda n: int(books.matches[n]), reverse=True)
+    return [
+        {"number": n, "matches": int(books.matches[n]), **cost_of(tenant.filter, n)}
+        for n in numbers[: body["limit"]]
+    ]
+
+
+def _ready(tenant: Any, body: dict[str, Any]) -> Any:
+    return True
+
+
+ASKED = {
+    "context": _context,
+    "check": _check,
+    "stats": _stats,
+    "costs": _costs,
+    "ready": _ready,
+}

@@ -1,0 +1,426 @@
+"""The user agent: what it learns, what it subscribes to, what a person can ask of it."""
+
+import json
+import random
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+import germane
+from germane.agent import Agent, Interests, Slot, context_at, daypart, piece_of
+from germane.agent import agent as agent_module
+from germane.agent import interests as interests_module
+
+TOPICS = [
+    ("Top", "Sports"), ("Sports", "Baseball"), ("Baseball", "Red Sox"), ("Sports", "Tennis"),
+    ("Top", "Music"), ("Music", "Jazz"), ("Music", "Opera"), ("Top", "News"), ("News", "Tax"),
+    ("News", "Weather"), ("Top", "Work"), ("Work", "Meetings"), ("Work", "Databases"),
+]  # fmt: skip
+PLACES = [
+    ("World", "US"),
+    ("US", "US/Boston"),
+    ("US", "US/Salem"),
+    ("World", "JP"),
+    ("JP", "JP/Oita"),
+]
+LUNCH = {"task": "lunch", "time": "noon", "place": "US/Boston"}
+OFFICE = {"task": "work", "time": "morning", "place": "US/Boston"}
+
+
+@pytest.fixture
+def topics():
+    return germane.ContentGraph.from_edges(TOPICS)
+
+
+@pytest.fixture
+def places():
+    return germane.ContentGraph.from_edges(PLACES)
+
+
+@pytest.fixture
+def ann(topics, places):
+    return Agent("ann", topics, places)
+
+
+def teach(agent, topic, kind, n, context, **more):
+    for i in range(n):
+        agent.feedback({"id": f"{topic}{i}", "topic": [topic]}, kind, context=context, **more)
+
+
+# Learning ----------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_liked_where_it_was_liked(ann):
+    teach(ann, "Baseball", "kept", 6, LUNCH)
+    teach(ann, "Baseball", "dismissed", 6, OFFICE)
+    teach(ann, "Databases", "kept", 6, OFFICE)
+    teach(ann, "Databases", "dismissed", 6, LUNCH)
+    score = ann.interests.score
+    assert score(LUNCH, ["Baseball"]) > 0.6 > 0.3 > score(OFFICE, ["Baseball"])
+    assert score(OFFICE, ["Databases"]) > 0.6 > 0.3 > score(LUNCH, ["Databases"])
+
+
+def test_what_was_never_seen_is_judged_by_what_is_above_and_across_contexts(ann):
+    teach(ann, "Baseball", "kept", 6, LUNCH)
+    teach(ann, "Tax", "dismissed", 6, LUNCH)
+    score = ann.interests.score
+    assert score(LUNCH, ["Red Sox"]) >= score(LUNCH, ["Baseball"]) > 0.6  # below
+    assert score(LUNCH, ["Tennis"]) > score(LUNCH, ["Weather"])  # beside
+    elsewhere = {"task": "lunch", "time": "evening", "place": "US/Salem"}
+    assert score(elsewhere, ["Baseball"]) > score({"task": "sleep"}, ["Baseball"])
+
+
+def test_places_back_off_to_what_contains_them(ann):
+    for _ in range(4):
+        teach(ann, "Jazz", "kept", 1, {"place": "US/Boston"})
+        teach(ann, "Jazz", "kept", 1, {"place": "US/Salem"})
+        teach(ann, "Jazz", "dismissed", 2, {"place": "JP/Oita"})
+    score = ann.interests.score
+    assert score({"place": "US"}, ["Jazz"]) > 0.4 > score({"place": "JP"}, ["Jazz"])
+
+
+def test_time_read_matters(topics):
+    def liked(**more):
+        agent = Agent("bob", topics)
+        teach(agent, "Jazz", "opened", 5, {}, **more)
+        return agent.interests.score({}, ["Jazz"])
+
+    assert liked(seconds=60.0) > liked() > liked(seconds=8.0) > liked(seconds=0.5)
+
+
+def test_a_taste_that_changed_is_followed(ann):
+    teach(ann, "Jazz", "kept", 40, LUNCH)
+    assert ann.interests.score(LUNCH, ["Jazz"]) > 0.8
+    teach(ann, "Jazz", "dismissed", 15, LUNCH)
+    assert ann.interests.score(LUNCH, ["Jazz"]) < 0.4
+
+
+def test_less_weighs_more_than_dismissed(topics):
+    def left(kind):
+        agent = Agent("bob", topics)
+        teach(agent, "Jazz", "kept", 6, {})
+        teach(agent, "Jazz", kind, 3, {})
+        return agent.interests.score({}, ["Jazz"])
+
+    assert left("less") < left("dismissed")
+
+
+def test_the_model_is_the_fixed_point_of_its_own_rule():
+    """The compressed loop against the definition, written out piece by piece."""
+    draw = random.Random(4)
+    rows = [np.array(sorted(draw.sample(range(12), draw.randint(1, 6)))) for _ in range(30)]
+    liked = np.array([draw.choice([0.0, 0.4, 1.0]) for _ in rows])
+    times = np.array([draw.choice([1.0, 2.0]) for _ in rows])
+    m = interests_module
+
+    covered = {r: [i for i, row in enumerate(rows) if r in row] for r in range(12)}
+    count = {
+        (r, i): times[i] * m.FADING ** (len(c) - 1 - c.index(i))
+        for r, c in covered.items()
+        for i in c
+    }
+    against = {r: m.DOUBT + sum(count[r, i] for i in c) for r, c in covered.items()}
+    p = {
+        r: m.FIRST * sum(count[r, i] * liked[i] for i in c) / against[r] for r, c in covered.items()
+    }
+    for _ in range(m.ROUNDS):
+        chance = [1 - (1 - m.CHANCE) * np.prod([1 - p[r] for r in row]) for row in rows]
+        p = {
+            r: min(m.SURE, p[r] * sum(count[r, i] * liked[i] / chance[i] for i in c) / against[r])
+            for r, c in covered.items()
+        }
+    keys, found = m.explain_likes(rows, liked, times)
+    computed = dict(zip(keys.tolist(), found.tolist(), strict=True))
+    for r in range(12):
+        assert computed.get(r, 0.0) == pytest.approx(p[r], abs=1e-3)
+
+
+def test_pieces_are_bounded_and_the_order_of_asking_does_not_matter(topics, monkeypatch):
+    monkeypatch.setattr(interests_module, "MOST_PIECES", 50)
+    draw = random.Random(1)
+    names = [child for _, child in TOPICS]
+    asked, unasked = Interests(topics), Interests(topics)
+    for i in range(120):
+        piece = piece_of(str(i), [draw.choice(names)], draw.choice([LUNCH, OFFICE]),
+                         draw.choice(interests_module.KINDS))  # fmt: skip
+        asked.add(piece)
+        unasked.add(piece)
+        asked.score(LUNCH, ["Jazz"])
+    assert len(asked.pieces) == 50
+    assert asked.table() == unasked.table()
+
+
+def test_the_graph_may_change_under_it(ann, topics):
+    teach(ann, "Tennis", "kept", 5, LUNCH)
+    assert ann.interests.score(LUNCH, ["Squash"]) < 0.1
+    topics.add_edges([("Tennis", "Squash")])
+    assert ann.interests.score(LUNCH, ["Squash"]) > 0.5
+    ann.feedback({"id": 1, "topic": ["no such topic"]}, "kept", context=LUNCH)  # is passed over
+    assert ann.interests.score(LUNCH, ["no such topic"]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds"), [("liked", None), ("", None), ("opened", -1.0), ("opened", float("nan"))]
+)
+def test_bad_feedback_is_refused(ann, kind, seconds):
+    with pytest.raises(germane.InvalidValue):
+        ann.feedback({"id": 1, "topic": ["Jazz"]}, kind, seconds)
+    assert ann.state()["pieces"] == []
+
+
+# Subscriptions -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filter_(topics, places):
+    return germane.Filter(graphs={"topic": topics, "place": places})
+
+
+def learned(filter_, message):
+    """Who gets a message, without what is explored."""
+    return [p for p in filter_.match(message) if not p.endswith("?new")]
+
+
+def test_subscriptions_change_the_moment_the_context_does(ann, filter_):
+    teach(ann, "Baseball", "kept", 6, LUNCH)
+    teach(ann, "Baseball", "dismissed", 6, OFFICE)
+    teach(ann, "Databases", "kept", 6, OFFICE)
+    teach(ann, "Databases", "dismissed", 6, LUNCH)
+    ann.move(LUNCH).apply(filter_)
+    assert learned(filter_, {"topic": "Red Sox"})
+    assert not learned(filter_, {"topic": "Databases"})
+    changes = ann.move(OFFICE)
+    changes.apply(filter_)
+    assert learned(filter_, {"topic": "Databases"})
+    assert not learned(filter_, {"topic": "Red Sox"})
+    back = ann.move(LUNCH)
+    assert (back.subscribe, back.unsubscribe) == ([], [])  # they still stand, behind their guard
+    filter_.update("ann", back.update["ann"])  # one update, and the filter has changed over
+    assert learned(filter_, {"topic": "Red Sox"})
+    assert not learned(filter_, {"topic": "Databases"})
+
+
+def test_a_random_life_leaves_the_filter_with_exactly_the_subscriptions(topics, places, filter_):
+    draw = random.Random(8)
+    agent = Agent("ann", topics, places, nearby=True)
+    names = [child for _, child in TOPICS]
+    contexts = [LUNCH, OFFICE, {"task": "o'clock", "mood": "fine"}, {}, {"place": "JP/Oita"}]
+    standing = {}
+    for _ in range(150):
+        act = draw.choice(
+            "move move feedback feedback feedback pin mute release undo leave".split()
+        )
+        device = draw.choice(["", "phone"])
+        if act == "move":
+            changes = agent.move(draw.choice(contexts), device)
+        elif act == "feedback":
+            message = {"id": draw.random(), "topic": draw.sample(names, 2)}
+            changes = agent.feedback(message, draw.choice(interests_module.KINDS), device=device)
+        elif act == "leave" and device in agent._devices:
+            changes = agent.leave(device)
+        elif act in ("pin", "mute"):
+            where = draw.choice([None, {"task": "lunch"}])
+            changes = getattr(agent, act)(draw.choice(names), where)
+        elif act == "release":
+            changes = agent.release(draw.choice(names))
+        else:
+            changes = agent.undo()
+        changes.apply(filter_)
+        gone = set(changes.unsubscribe)
+        standing = {k: v for k, v in standing.items() if k not in gone}
+        standing |= {row.id: row.condition for row in changes.subscribe}
+        assert standing == {row.id: row.condition for row in agent.subscriptions()}
+        agent = Agent("ann", topics, places, json.loads(json.dumps(agent.state())), nearby=True)
+    assert filter_.stats()["profiles"] == len(standing)
+
+
+def test_subscriptions_agree_with_scores(ann, filter_):
+    draw = random.Random(3)
+    names = [child for _, child in TOPICS]
+    for i in range(80):
+        topic = draw.choice(names)
+        liked = (topic in ("Jazz", "Red Sox", "Baseball")) != (draw.random() < 0.1)
+        ann.feedback({"id": i, "topic": [topic]}, "kept" if liked else "dismissed", context=LUNCH)
+    ann.move(LUNCH).apply(filter_)
+    for topic in names:
+        likes = ann.score({"topic": [topic]}) >= agent_module.LIKED
+        assert bool(learned(filter_, {"topic": topic})) == likes
+    assert learned(filter_, {"topic": "Red Sox"})
+
+
+def test_two_devices_have_two_contexts(ann, filter_):
+    teach(ann, "Baseball", "kept", 6, LUNCH)
+    teach(ann, "Baseball", "dismissed", 6, OFFICE)
+    teach(ann, "Databases", "kept", 6, OFFICE)
+    ann.move(LUNCH, "phone").apply(filter_)
+    ann.move(OFFICE, "desk").apply(filter_)
+    assert [p.split("?")[0] for p in learned(filter_, {"topic": "Baseball"})] == ["ann/phone"]
+    assert [p.split("?")[0] for p in learned(filter_, {"topic": "Databases"})] == ["ann/desk"]
+    ann.leave("desk").apply(filter_)
+    assert learned(filter_, {"topic": "Databases"}) == []
+    with pytest.raises(germane.InvalidValue, match="no device"):
+        ann.leave("desk")
+    for i in range(agent_module.MOST_DEVICES - 1):
+        ann.move({}, f"d{i}")
+    with pytest.raises(germane.InvalidValue, match="devices"):
+        ann.move({}, "one too many")
+
+
+def test_nearby_keeps_to_places_that_hold_the_person(topics, places, filter_):
+    ann = Agent("ann", topics, places, nearby=True)
+    ann.pin("Weather")
+    ann.move({"place": "US/Boston"}).apply(filter_)
+    assert learned(filter_, {"topic": "Weather", "place": "US"})
+    assert learned(filter_, {"topic": "Weather"})
+    assert not learned(filter_, {"topic": "Weather", "place": "JP"})
+
+
+def test_exploring_is_bounded_seeded_and_moves_on(ann, topics, places):
+    ann.move(LUNCH)
+
+    def explored(agent):
+        rows = [row for row in agent.subscriptions() if row.id.endswith("?new")]
+        assert len(rows) == 1
+        return rows[0].condition
+
+    assert explored(ann) == explored(Agent("ann", topics, places, ann.state()))
+    seen = {explored(ann)}
+    for i in range(60):
+        topic = explored(ann).split("WITHIN ")[1].strip("(").split("'")[1]
+        ann.feedback({"id": i, "topic": [topic]}, "dismissed")
+        seen.add(explored(ann))
+    assert len(seen) > 3
+
+
+def test_no_feedback_at_all(ann, filter_):
+    ann.move(LUNCH).apply(filter_)
+    rows = ann.subscriptions()
+    assert [row.why.startswith("to find out") for row in rows] == [True]
+    messages = [{"id": i, "topic": [child]} for i, (_, child) in enumerate(TOPICS)]
+    assert len(ann.choose(messages, 5)) == 5
+    assert sorted(ann.rank(messages)) == list(range(len(messages)))
+    assert ann.score(messages[0]) == 0.0
+    assert ann.explain(["Jazz"]) == "to find out whether you like it"
+
+
+def test_who_dismisses_everything_gets_nothing_but_a_little_to_find_out(ann, filter_):
+    for _, topic in TOPICS:
+        teach(ann, topic, "dismissed", 4, LUNCH)
+    ann.move(LUNCH).apply(filter_)
+    assert all(row.id.endswith("?new") for row in ann.subscriptions())
+    assert ann.export()["learned"] == []
+    assert all(ann.score({"topic": [child]}) == 0.0 for _, child in TOPICS)
+
+
+# The person decides ------------------------------------------------------------------------------
+
+
+def test_pin_mute_release_undo(ann, filter_):
+    teach(ann, "Jazz", "kept", 6, LUNCH)
+    ann.move(LUNCH).apply(filter_)
+    ann.mute("Jazz").apply(filter_)
+    assert ann.score({"topic": "Jazz"}) == 0.0
+    assert not filter_.match({"topic": "Jazz"})
+    assert ann.explain(["Jazz"]) == "because you muted Jazz"
+    ann.undo().apply(filter_)
+    assert learned(filter_, {"topic": "Jazz"})
+    ann.pin("Tax", {"task": "work"}).apply(filter_)
+    assert not learned(filter_, {"topic": "Tax"})
+    ann.move(OFFICE).apply(filter_)
+    assert learned(filter_, {"topic": "Tax"})
+    assert ann.explain(["Tax"]) == "because you pinned Tax at work"
+    ann.release("Tax").apply(filter_)
+    assert not learned(filter_, {"topic": "Tax"})
+    ann.undo().apply(filter_)
+    assert learned(filter_, {"topic": "Tax"})
+    with pytest.raises(germane.UnknownNode, match="Jazz"):
+        ann.pin("Jaz")
+
+
+def test_muted_messages_are_never_chosen(ann):
+    ann.mute("Music")
+    messages = [{"id": i, "topic": [t]} for i, t in enumerate(["Jazz", "Opera", "Tax", "Tennis"])]
+    for n in range(1, 3):
+        assert {messages[at]["topic"][0] for at in ann.choose(messages, n)} <= {"Tax", "Tennis"}
+
+
+def test_feedback_can_be_undone(ann):
+    teach(ann, "Jazz", "kept", 3, LUNCH)
+    before = ann.interests.table()
+    teach(ann, "Jazz", "less", 1, LUNCH)
+    assert ann.interests.table() != before
+    ann.undo()
+    assert ann.interests.table() == before
+    for _ in range(10):
+        ann.undo()  # more than there is
+    assert ann.state()["pieces"] == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "sentence"),
+    [
+        (["kept"] * 7 + ["dismissed"] * 2, "because you kept 7 of 9 Baseball items at lunch"),
+        (["kept", "opened", "kept", "opened"], "because you kept or read 4 of 4 Baseball items"),
+        (["opened"] * 8, "because you read 8 of 8 Baseball items"),
+    ],
+)
+def test_reasons_are_counts_of_what_the_person_did(topics, kinds, sentence):
+    ann = Agent("ann", topics)
+    for i, kind in enumerate(kinds):
+        ann.feedback({"id": i, "topic": ["Baseball"]}, kind, context={"task": "lunch"})
+        ann.feedback({"id": -i, "topic": ["Baseball"]}, "dismissed", context={"task": "work"})
+    ann.move({"task": "lunch"})
+    assert ann.explain(["Red Sox"]).startswith(sentence)
+    assert any(row.why.startswith(sentence) for row in ann.subscriptions())
+
+
+def test_a_person_sees_takes_along_and_erases_everything(ann, topics, places, filter_):
+    teach(ann, "Jazz", "kept", 6, LUNCH)
+    ann.pin("Tax")
+    ann.mute("Opera")
+    ann.move(LUNCH).apply(filter_)
+    told = json.loads(json.dumps(ann.export()))
+    assert told["learned"][0]["because"].startswith("you kept 6 of 6 Jazz items")
+    assert len(told["pieces"]) == 6
+    again = Agent("ann", topics, places, told)
+    assert again.subscriptions() == ann.subscriptions()
+    ann.erase().apply(filter_)
+    left = json.dumps({k: v for k, v in ann.export().items() if k != "standing"})
+    assert not any(word in left for word in ("Jazz", "Tax", "Opera"))
+    assert not learned(filter_, {"topic": "Jazz"})
+    with pytest.raises(germane.InvalidValue, match="state of 'ann'"):
+        Agent("bob", topics, places, told)
+
+
+# Contexts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hour", "name"),
+    [(0, "night"), (4, "night"), (5, "morning"), (10, "morning"), (11, "noon"), (14, "afternoon"),
+     (18, "evening"), (21, "evening"), (22, "night"), (23, "night")],
+)  # fmt: skip
+def test_dayparts(hour, name):
+    assert daypart(datetime(2026, 11, 17, hour, 30)) == name
+
+
+def test_schedule_position_and_hand_in_this_order():
+    from germane.agent import Gazetteer, Place
+
+    tree = germane.ContentGraph.from_edges(PLACES)
+    world = Gazetteer(tree, [Place("US/Boston", "Boston", (42.36, -71.06))])
+    schedule = [
+        Slot.of("mon-fri", "09:00", "17:00", task="work", place="US/Salem"),
+        Slot.of("fri,sat", "22:00", "02:00", task="party"),
+    ]
+    tuesday = datetime(2026, 11, 17, 10)
+    assert context_at(tuesday, schedule) == {"time": "morning", "task": "work", "place": "US/Salem"}
+    here = context_at(tuesday, schedule, (42.4, -71.0), world, {"task": "break"})
+    assert here == {"time": "morning", "task": "break", "place": "US/Boston"}
+    assert (
+        context_at(datetime(2026, 11, 22, 1), schedule)["task"] == "party"
+    )  # Sunday, after Saturday
+    assert "task" not in context_at(datetime(2026, 11, 20, 1), schedule)
+    with pytest.raises(germane.InvalidValue, match="slot"):
+        Slot.of("someday", "9", "17")

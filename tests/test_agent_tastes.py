@@ -1,0 +1,116 @@
+"""The simulated people are as said: tastes hold where they should, noise has its share."""
+
+import numpy as np
+import pytest
+
+from benchmarks import interests, tastes
+from benchmarks.tastes import FACETS, Person, Reaction, World
+
+
+@pytest.fixture(scope="module")
+def world():
+    return World(3)
+
+
+@pytest.fixture(scope="module")
+def people(world):
+    return [Person.draw(world, number) for number in range(20)]
+
+
+def test_messages_have_topics_of_the_graph_and_come_once(world):
+    shown = [m["id"] for window in world.windows for m in window]
+    held = [m["id"] for window in world.held_out for m in window]
+    assert sorted(shown + held) == list(range(5_000))
+    assert len(held) == 1_000
+    assert all(set(m["topic"]) <= set(world.topics.names) for m in world.messages)
+
+
+def test_interests_are_a_few_percent_of_the_messages(world, people):
+    for interest in people[0].interests:
+        share = np.mean([interest.topic in world.covering(m) for m in world.messages])
+        assert 0.02 <= share <= 0.06
+
+
+def test_relevance_is_reached_from_an_interest_that_holds(world, people):
+    for person in people[:5]:
+        for context in person.contexts(20, salt=7):
+            holding = [
+                i.topic
+                for i in person.interests
+                if all(
+                    (world.places.covers(v, context[f]) if f == "place" else v == context[f])
+                    for f, v in i.where
+                )
+            ]
+            for message in world.messages[:60]:
+                reached = any(world.topics.covers(t, u) for t in holding for u in message["topic"])
+                assert person.relevant(message, context) == reached
+
+
+def test_reactions_have_the_stated_noise(world, people):
+    rng = np.random.default_rng(1)
+    person, wrong, silent, n = people[0], 0, 0, 0
+    for context in person.contexts(40, salt=8):
+        for message in world.messages[:100]:
+            reaction = person.react(message, context, rng)
+            n += 1
+            if reaction is None:
+                silent += 1
+            elif reaction.kind in ("dismissed", "less"):
+                wrong += person.relevant(message, context)
+            elif reaction.kind == "kept":
+                wrong += not person.relevant(message, context)
+    assert silent / n == pytest.approx(0.25, abs=0.03)
+    assert 0.02 < wrong / n < tastes.WRONG
+
+
+def test_habits_and_what_is_none(people):
+    contexts = people[1].contexts(2_000, salt=9)
+    strange = np.mean([tuple(c[f] for f in FACETS) not in people[1].habits for c in contexts])
+    assert strange == pytest.approx(tastes.ELSEWHERE, abs=0.03)
+
+
+def test_a_change_touches_three_interests_and_keeps_where_they_hold(people):
+    for person in people:
+        pairs = list(zip(person.interests, person.changed().interests, strict=True))
+        assert sum(a.topic != b.topic for a, b in pairs) == tastes.N_CHANGED
+        assert all(a.where == b.where for a, b in pairs)
+
+
+def test_everything_follows_from_the_seed(world, people):
+    again = World(3, n_messages=200)
+    assert again.messages == world.messages[:200]
+    assert Person.draw(world, 4).interests == people[4].interests
+
+
+class _Knows:
+    """A learner that needs no feedback, for the measure's own sake."""
+
+    def __init__(self, world, person):
+        self.person, self.heard = person, 0
+
+    def choose(self, context, messages, n):
+        return self.rank(context, messages)[:n]
+
+    def learn(self, context, message, reaction):
+        assert isinstance(reaction, Reaction)
+        self.heard += 1
+
+    def rank(self, context, messages):
+        likes = [self.person.relevant(m, context) for m in messages]
+        return sorted(range(len(messages)), key=lambda at: not likes[at])
+
+
+def test_the_measure_gives_full_marks_to_who_knows_until_tastes_change(people):
+    before, after = interests.live(people[2], _Knows)
+    assert len(before) == len(interests.BEFORE)
+    assert len(set(before)) == 1
+    assert before[0] == interests.others(people[2])[interests.KNOWS]
+    assert after[0] < before[0]
+
+
+def test_keywords_find_some_and_who_knows_finds_most(people):
+    plain = [interests.others(person) for person in people]
+    mean = {name: np.mean([p[name] for p in plain]) for name in plain[0]}
+    ranked = [interests.NEWEST, interests.KEYWORDS, interests.TOPICS, interests.KNOWS]
+    assert sorted(ranked, key=mean.get) == ranked

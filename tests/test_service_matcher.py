@@ -1,0 +1,326 @@
+"""The matcher against the oracle on the logged sequence: random lives, deaths at any point."""
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+import service_oracle
+from service_kit import CONDITIONS, Kit, change, message, nats_server, postgres_server, random_step
+
+from germane.service import matcher as matching
+from germane.service import tables
+from germane.service.log import Entry
+
+pytestmark = pytest.mark.xdist_group("service")
+PEOPLE = ["ann", "bob", "eve"]
+
+
+class Killed(BaseException):
+    """As by kill -9: nothing is caught, nothing is cleaned up."""
+
+
+@pytest.fixture
+def kit(tmp_path):
+    made = Kit(tmp_path, tenants=2)
+    yield made
+    made.close()
+
+
+def check(kit, tenants=(1, 2)):
+    """What the tables have is what the oracle says of the log."""
+    played = service_oracle.play(kit.log)
+    for number in tenants:
+        expected = played.get(number, service_oracle.Tenant())
+        assert kit.pairs(number) == expected.deliveries
+        assert {row.seq for row in kit.rows(tables.deadletters, number)} == expected.dead
+        refused = {r.id for r in kit.rows(tables.subscriptions, number) if r.state == "refused"}
+        ended = {r.id for r in kit.rows(tables.subscriptions, number) if r.state == "active"}
+        assert refused - ended >= expected.refused
+        assert ended == expected.subscriptions.keys()
+
+
+def live(kit, choose, steps, killed=0.0):
+    ids = {1: [], 2: []}
+    for _ in range(steps):
+        tenant = choose.choice([1, 1, 2])
+        kit.append(tenant, *random_step(choose, PEOPLE, ids[tenant]))
+        if choose.random() < 0.4:
+            kit.matcher.settings = matching_settings(kit, choose)
+            kit.matcher.round()
+        if choose.random() < 0.05:
+            kit.matcher.save_all()
+        if choose.random() < killed:
+            kit.new_matcher()
+    kit.work()
+
+
+def matching_settings(kit, choose):
+    from dataclasses import replace
+
+    return replace(kit.settings, round_events=choose.choice([1, 30, 4000]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lives(kit, seed):
+    live(kit, random.Random(seed), 120, killed=0.05)
+    check(kit)
+
+
+def test_something_is_delivered(kit):
+    """The random lives above are not empty: most kinds of outcome happen in them."""
+    live(kit, random.Random(0), 120)
+    assert len(kit.pairs(1)) > 30
+    assert kit.rows(tables.deadletters, 1)
+    assert any(len(ids) > 1 for ids in kit.pairs(1).values())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_anywhere(kit, seed, monkeypatch):
+    """The matcher dies at random points of a round, and goes on where it was."""
+    choose = random.Random(seed)
+    real = {name: getattr(matching, name) for name in ("write_step", "deliver")}
+    armed = [False]
+
+    def dies(name):
+        def call(*arguments):
+            if armed[0] and choose.random() < 0.3:
+                raise Killed
+            found = real[name](*arguments)
+            if armed[0] and choose.random() < 0.3:
+                raise Killed
+            return found
+
+        return call
+
+    for name in real:
+        monkeypatch.setattr(matching, name, dies(name))
+    ids = {1: [], 2: []}
+    deaths = 0
+    for _ in range(60):
+        tenant = choose.choice([1, 1, 2])
+        kit.append(tenant, *random_step(choose, PEOPLE, ids[tenant]))
+        if choose.random() < 0.5:
+            armed[0] = choose.random() < 0.6
+            try:
+                kit.matcher.round()
+                if choose.random() < 0.2:
+                    kit.matcher.save_all()
+            except Killed:
+                deaths += 1
+                armed[0] = False
+                kit.new_matcher()
+    armed[0] = False
+    kit.work()
+    assert deaths
+    check(kit)
+
+
+def test_damaged_snapshots_are_passed_over(kit):
+    choose = random.Random(5)
+    live(kit, choose, 60)
+    kit.matcher.save_all()
+    for path in kit.settings.snapshots.glob("1-*.germane"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    kit.new_matcher()
+    live(kit, choose, 30)
+    check(kit)
+
+
+def test_one_delivery_a_person_and_message(kit):
+    for id_, condition in (("a", "n > 1"), ("b", "n > 2"), ("c", "n > 100")):
+        kit.subscribe(id_, condition)
+    kit.subscribe("d", "n > 2", "bob")
+    seq = kit.publish(message(n=5))
+    kit.work()
+    assert kit.pairs() == {(seq, "ann"): ["a", "b"], (seq, "bob"): ["d"]}
+
+
+def test_a_poisonous_event_is_a_dead_letter(kit, monkeypatch):
+    """An event that breaks the filter itself is found, kept apart, and passed over ever after."""
+    kit.subscribe("a", "n > 1")
+    kit.work()
+    from germane import Filter
+
+    process = Filter.process
+
+    def breaks(self, events):
+        ids = (
+            events["id"].to_pylist()
+            if hasattr(events, "column_names")
+            else [e["id"] for e in events]
+        )
+        if "poison" in ids:
+            raise RuntimeError("a fault of the engine")
+        return process(self, events)
+
+    monkeypatch.setattr(Filter, "process", breaks)
+    first = kit.publish(message("m1", n=5), message("poison", n=5), message("m2", n=5))
+    kit.work()
+    assert kit.pairs() == {(first, "ann"): ["a"], (first + 2, "ann"): ["a"]}
+    [letter] = kit.rows(tables.deadletters)
+    assert letter.seq == first + 1
+    assert "a fault of the engine" in letter.reason
+    kit.new_matcher()  # plays the log again, without it
+    last = kit.publish(message("m3", n=5))
+    kit.work()
+    assert (last, "ann") in kit.pairs()
+
+
+def test_tenants_do_not_share_types_ids_or_contexts(kit):
+    kit.subscribe("same", "n < context.limit", tenant=1)
+    kit.subscribe("same", "n = 'text'", tenant=2)
+    kit.publish(change("ann", limit=5), tenant=1)
+    kit.publish(change("ann", limit="none"), tenant=2)
+    one = kit.publish(message(n=3), tenant=1)
+    two = kit.publish(message(n="text"), tenant=2)
+    kit.work()
+    assert kit.pairs(1) == {(one, "ann"): ["same"]}
+    assert kit.pairs(2) == {(two, "ann"): ["same"]}
+    assert not kit.rows(tables.deadletters, 1)
+    assert not kit.rows(tables.deadletters, 2)
+
+
+def test_a_flood_of_one_tenant_does_not_delay_another(kit):
+    """With a long queue before it in the log, a message is delivered in the first round."""
+    kit.subscribe("a", "n > 1", tenant=2)
+    kit.work()
+    flood = [message(str(i), n=i) for i in range(500)]
+    for _ in range(20):
+        kit.publish(*flood, tenant=1)
+    seq = kit.publish(message(n=5), tenant=2)
+    kit.matcher.round()
+    assert (seq, "ann") in kit.pairs(2)
+    assert kit.matcher.tenants[1].seq < seq - 1
+
+
+def test_graphs_come_and_change_in_the_sequence(kit):
+    edges = [["Sports", "Ball"], ["Ball", "Baseball"]]
+    kit.publish(change("ann", limit=3))
+    kit.subscribe("before", "n < context.limit")
+    kit.append(1, "graph", {"attribute": "topic", "set": edges})
+    kit.subscribe("a", "topic WITHIN 'Ball'")
+    first = kit.publish(message(topic="Baseball", n=1), message(topic=["Sports"], n=9))
+    kit.append(1, "graph", {"attribute": "topic", "links": [["Ball", "Cricket"]], "unlinks": []})
+    second = kit.publish(message(topic="Cricket", n=9), message(topic="Chess", n=9))
+    kit.work()
+    expected = {(first, "ann"): ["a", "before"], (second, "ann"): ["a"]}
+    assert kit.pairs() == expected
+    [letter] = kit.rows(tables.deadletters)
+    assert letter.seq == second + 1
+    assert "Chess" in letter.reason
+    for saved in (False, True):  # a start replays graphs, too
+        if saved:
+            kit.matcher.save_all()
+        kit.new_matcher()
+        seq = kit.publish(message(topic="Cricket", n=9))
+        kit.work()
+        expected[seq, "ann"] = ["a"]
+        assert kit.pairs() == expected
+
+
+def test_put_replaces_and_null_removes(kit):
+    kit.subscribe("a", "context.room IS NULL AND n < context.limit")
+    seqs = [
+        kit.publish(change("ann", room="A", limit=5), message(n=1)) + 1,
+        kit.publish(change("ann", room=None), message(n=1)) + 1,
+        kit.publish(change("ann", room="A"), message(n=1)) + 1,
+        kit.publish(change("ann", replaces=True, limit=2), message(n=1)) + 1,
+    ]
+    kit.work()
+    assert sorted(kit.pairs()) == [(seqs[1], "ann"), (seqs[3], "ann")]
+
+
+def test_store_that_refuses_is_tried_again(kit, monkeypatch):
+    """Rows that could not be written are written later, once, with the same ids."""
+    import sqlalchemy as sa
+
+    kit.subscribe("a", "n > 1")
+    seq = kit.publish(message(n=5))
+    real, calls = matching.write_step, []
+
+    def refuses(*arguments):
+        calls.append(1)
+        real(*arguments)
+        if len(calls) < 3:
+            raise sa.exc.OperationalError("INSERT", {}, Exception("disk full"))
+
+    monkeypatch.setattr(matching, "write_step", refuses)
+    monkeypatch.setattr(matching.time, "sleep", lambda s: None)
+    kit.work()
+    assert kit.pairs() == {(seq, "ann"): ["a"]}
+    assert len(calls) == 3
+
+
+def test_conditions_of_lives_are_some_good_some_bad(kit):
+    for number, condition in enumerate(CONDITIONS):
+        kit.subscribe(f"s{number}", condition)
+    kit.work()
+    states = [row.state for row in kit.rows(tables.subscriptions)]
+    assert states.count("refused") == 2
+    assert states.count("active") == len(CONDITIONS) - 2
+
+
+@pytest.mark.parametrize("where", ["postgres", "nats"])
+def test_lives_on_servers(where, tmp_path):
+    """The same on a real PostgreSQL, and with the log in a real JetStream."""
+    from germane.service.log_nats import NatsLog
+
+    folder = Path(tempfile.mkdtemp(prefix="germane-server-"))  # others may come here, too
+    if where == "nats":
+        process, url = nats_server(folder)
+        kit = Kit(tmp_path, log=NatsLog(url), tenants=2)
+    else:
+        process, url = postgres_server(folder)
+        kit = Kit(tmp_path, store=url, tenants=2)
+    try:
+        kit.subscribe("nul", "n = '\0' AND")  # PostgreSQL has no text with a NUL
+        live(kit, random.Random(1), 80, killed=0.05)
+        check(kit)
+        assert len(kit.pairs(1)) > 10
+    finally:
+        kit.close()
+        process.terminate()
+        process.wait(20)
+        shutil.rmtree(folder)
+
+
+def test_entries_are_taken_whole_or_from_their_middle(kit):
+    """A position within an entry, as another program may leave it, is gone on from."""
+    kit.subscribe("a", "n > 1")
+    kit.work()
+    body = (
+        b"["
+        + b",".join(
+            b'{"specversion":"1.0","id":"%d","source":"/","type":"t","data":{"n":%d}}' % (i, i)
+            for i in range(5)
+        )
+        + b"]"
+    )
+    [seq] = kit.log.append([Entry(1, "events", body, 5)])
+    kit.matcher.tenants[1].seq = seq + 1
+    kit.matcher.round()
+    assert sorted(kit.pairs()) == [(seq + i, "ann") for i in (2, 3, 4)]
+
+
+def test_retention_forgets_what_is_old_and_saved(kit):
+    """Old entries go with old deliveries; what a start needs stays, and the numbers go on."""
+    from dataclasses import replace
+
+    kit.settings = kit.matcher.settings = replace(kit.settings, retention_days=1.0)
+    kit.subscribe("a", "n > 1")
+    for _ in range(3):
+        kit.publish(*[message(n=5)] * 4)
+        kit.work()
+        kit.clock.turn(0.8 * 86_400)
+    kit.matcher.save_all()
+    assert kit.log.bounds()[0] > 1
+    assert len(kit.rows(tables.deliveries)) < 12
+    kit.clock.turn(10 * 86_400)
+    kit.new_matcher()
+    seq = kit.publish(message(n=5))
+    kit.work()
+    kit.matcher.save_all()
+    [*_, last] = kit.rows(tables.deliveries)
+    assert (last.id, last.seq) == (13, seq)
