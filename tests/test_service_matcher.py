@@ -162,7 +162,17 @@ def test_a_poisonous_event_is_a_dead_letter(kit, monkeypatch):
     [letter] = kit.rows(tables.deadletters)
     assert letter.seq == first + 1
     assert "a fault of the engine" in letter.reason
-    kit.new_matcher()  # plays the log again, without it
+    seqs = [first + 1]
+    for _ in range(3):  # one after the other, and with another tenant's events between them
+        seqs.append(kit.publish(message("poison", n=5)))
+        kit.publish(message("elsewhere", n=5), tenant=2)
+        kit.work()
+    seqs.append(kit.publish(message("poison", n=5)))
+    kit.publish(message("elsewhere", n=5), tenant=2)
+    seqs.append(kit.publish(message("poison", n=5)))
+    kit.work()
+    assert [each.seq for each in kit.rows(tables.deadletters)] == seqs
+    kit.new_matcher()  # plays the log again, without them
     last = kit.publish(message("m3", n=5))
     kit.work()
     assert (last, "ann") in kit.pairs()

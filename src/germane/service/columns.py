@@ -151,7 +151,7 @@ class Gathered:
             return self.as_dicts()
         try:
             return self._as_arrow()
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except (pa.ArrowException, LookupError, TypeError, ValueError, OverflowError):
             return self.as_dicts()
 
     def _as_arrow(self) -> Any:

@@ -198,13 +198,10 @@ class Matcher:
             tenant = self._load(number)
             tenant.poison |= poison.keys()
             self.tenants[number] = tenant
-            try:
-                for entry in _singly(entries):
-                    tenant.play([entry])
-            except Exception as error:
-                poison[tenant.seq + 1] = f"the filter failed: {error!r:.500}"
-                continue
-            break
+            fault = _first_fault(tenant, _singly(entries))
+            if fault is None:
+                break
+            poison |= fault
         tenant = self.tenants[number] = self._load(number)
         tenant.poison |= poison.keys()
         step = tenant.play(entries)
@@ -316,6 +313,16 @@ class Matcher:
 
 
 POISON = "poison"
+
+
+def _first_fault(tenant: Tenant, entries: list[Stored]) -> dict[int, str] | None:
+    """The seq of the first event that breaks the filter, with the reason; None if none does."""
+    for entry in entries:
+        try:
+            tenant.play([entry])
+        except Exception as error:
+            return {entry.seq: f"the filter failed: {error!r:.500}"}
+    return None
 
 
 def _singly(entries: list[Stored]) -> list[Stored]:

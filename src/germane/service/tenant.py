@@ -101,6 +101,7 @@ class Tenant:
             step.ats.append((entry.seq, entry.at))
         if run:
             self._play_run(run, step)
+        self.seq = max(self.seq, entries[-1].last)  # the last ones may be passed over
         return step
 
     def _play_run(self, run: list[Stored], step: Step) -> None:
