@@ -11,6 +11,7 @@ from naive_graphs import NaiveGraph
 
 import germane
 from germane import ContentGraph, Filter, Fixed
+from germane.category.postings import BATCH, READS, STALE
 
 NODES = [f"n{i}" for i in range(7)]
 PLACES = [f"p{i}" for i in range(6)]
@@ -83,6 +84,7 @@ actions = st.lists(
         st.tuples(st.just("match"), st.lists(messages, min_size=1, max_size=4)),
         st.tuples(st.just("link"), node, node),
         st.tuples(st.just("unlink"), node, node),
+        st.tuples(st.just("settle")),
     ),
     min_size=1,
     max_size=30,
@@ -129,6 +131,12 @@ class Both:
 
     def update(self, context, given):
         self.both("update", context, given)
+
+    def settle(self):
+        """Lay lists anew, as much reading would: slices of a forest, wide lists among them."""
+        postings = self.filter._tables.postings
+        for group in postings.groups:
+            postings._build(group)
 
     def match(self, listed):
         expected = [self.oracle.match(message) for message in listed]
@@ -513,6 +521,39 @@ def test_changes_of_graphs_that_are_refused(paper):
     paper.change_graph("topic", [("Sports", "Tennis")], [("Root", "Weather")])
     assert topic.covers("Root", "Tennis")
     assert not topic.covers("Root", "Weather")
+
+
+def test_lists_are_laid_anew_when_they_are_read():
+    """After growth by the first batch, after moves by as many messages as that is worth."""
+    graphs = {"place": ContentGraph.from_edges(TREE)}
+    f = Filter(graphs=graphs, batching=germane.Batching(strategy="minib/pix"))
+    oracle = NaiveFilter(graphs={"place": NaiveGraph(TREE)})
+    for i in range(40):
+        for one in (f, oracle):
+            one.update(i, {"place": PLACES[i % 6]})
+            one.subscribe(i, "place CONTAINS context.place", i)
+    group = f._tables.postings.groups[0]
+    builds = group.builds
+    assert not group.settled
+    few, many = [{"place": p} for p in PLACES], [{"place": PLACES[i % 6]} for i in range(BATCH)]
+    expected = [oracle.match(message) for message in few]
+    assert f.match_many(few).by_message() == expected
+    assert (group.builds, group.settled) == (builds, False)
+    assert f.match_many(many).by_message()[:6] == expected
+    assert (group.builds, group.settled) == (builds + 1, True)
+    f._check()
+    for one in (f, oracle):
+        one.update(1, {"place": "p5"})
+    expected = [oracle.match(message) for message in few]
+    assert not group.settled
+    n = 0
+    while not group.settled:
+        assert f.match_many(many).by_message()[:6] == expected
+        n += len(many)
+        assert n < 10 * READS * (40 + STALE)
+    assert n > READS * 40
+    assert f.match_many(many).by_message()[:6] == expected
+    f._check()
 
 
 def test_lists_stay_bounded(paper):

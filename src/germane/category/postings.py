@@ -19,17 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.category.covers import Cover, covers_of
+from germane.category.lists import FIRST_ROOM, NO_SIEVE, Form, Group, Lists, Sketches, on_lines
 from germane.category.searches import WAYS, Searches
 from germane.category.sets import Categories
 from germane.context import Contexts
 from germane.index.conjunctions import Conjunctions, longer
 from germane.index.rowindex import Rest, Rows
-from germane.kernels import conjunctions as op
-from germane.kernels import entries, postings
+from germane.kernels import entries, lookups, postings
 from germane.kernels.entries import (
     ANYTHING,
-    FOLD,
-    FROM_CONSTANT,
     FROM_CONTEXT,
     MANY,
     NOWHERE,
@@ -38,85 +37,24 @@ from germane.kernels.entries import (
     STEP,
     UNDER,
 )
-from germane.kernels.postings import CONSTANTS, MIXED, N_LISTS
+from germane.kernels.verifications import (
+    N_CANDIDATES,
+    N_FAILED,
+    N_OUT,
+    N_STATE,
+    N_WAITING,
+    SPAN,
+)
 
 SIDES = ("under", "over")
 ADAPTIVE = -1
-FIRST_ROOM = 1024
 STALE = 1024
 """Entries that may be left behind before the lists are built anew, besides half of all."""
+BATCH, GROWN = 64, 8
+"""A batch of so many messages lays lists anew that have grown by one in so many rows."""
+READS = 4
+"""Messages a row after which lists are laid anew: by then they have lost about what it takes."""
 NO_GROUP = -1
-NO_SIEVE = -1
-TAKES = {
-    op.NEGATE: 1, op.ABSOLUTE: 1, op.NOT: 1, op.IS_NULL: 1, op.DISTANCE: 4, op.TRUTH: 0,
-    op.MESSAGE_TEXT: 0, op.CONTEXT_TEXT: 0,
-}  # fmt: skip
-"""Values that an operation takes off the stack, if not two."""
-
-
-Sketches = NDArray[np.int32]
-"""A line an entry; without columns where there is no sieve."""
-
-
-class Cover(NamedTuple):
-    """A category predicate that can be looked up: which form, and where a row has its nodes."""
-
-    attribute: int
-    graph: int
-    side: int
-    source_kind: int
-    source_at: int
-
-    @property
-    def form(self) -> tuple[int, int, int]:
-        """What rows of a group have in common."""
-        return self.attribute, self.graph, self.side
-
-
-def covers_of(program: tuple[tuple[int, int, int], ...]) -> tuple[list[Cover], bool]:
-    """The category predicates among a program's conjuncts, and whether there is nothing else."""
-    stack: list[Any] = []
-    pure = True
-    for operation, first, _ in program:
-        if operation in (op.MESSAGE, op.CONSTANT, op.CONTEXT):
-            stack.append((operation, first))
-        elif operation == op.WITHIN:
-            upper, lower = stack.pop(), stack.pop()
-            stack.append(_cover(lower, upper, first))
-        elif operation == op.AND:
-            right, left = stack.pop(), stack.pop()
-            stack.append(_listed(left) + _listed(right))
-            pure &= isinstance(left, list) and isinstance(right, list)
-        else:
-            pure = False
-            takes = TAKES.get(operation, 2)
-            del stack[len(stack) - takes :]
-            stack.append(None)
-    found = _listed(stack[-1]) if stack else []
-    return found, pure and bool(found) and isinstance(stack[-1], list)
-
-
-def constants_of(program: tuple[tuple[int, int, int], ...], graph: int) -> set[int]:
-    """The constants of a program that are nodes of a graph."""
-    found = set()
-    for at, (operation, first, _) in enumerate(program):
-        if operation == op.WITHIN and first == graph:
-            # Its operands are the two leaves before it.
-            found |= {place for kind, place, _ in program[at - 2 : at] if kind == op.CONSTANT}
-    return found
-
-
-def _cover(lower: Any, upper: Any, graph: int) -> list[Cover] | None:
-    kinds = {op.CONSTANT: FROM_CONSTANT, op.CONTEXT: FROM_CONTEXT}
-    if lower[0] == op.MESSAGE and upper[0] in kinds:
-        return [Cover(lower[1], graph, UNDER, kinds[upper[0]], upper[1])]
-    if upper[0] == op.MESSAGE and lower[0] in kinds:
-        return [Cover(upper[1], graph, OVER, kinds[lower[0]], lower[1])]
-    return None
-
-
-def _listed(item: Any) -> list[Cover]:
-    return item if isinstance(item, list) else []
 
 
 class Found(NamedTuple):
@@ -126,147 +64,6 @@ class Found(NamedTuple):
     waiting: NDArray[np.int32]  # pairs that wait for a text
     failed: Rows  # rows that are posted too wide
     n_candidates: int
-
-
-class _Lists:
-    """Rows by node, each with what a sieve wants of it."""
-
-    def __init__(self, n_nodes: int) -> None:
-        self.at: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
-        self.count: NDArray[np.int32] = np.zeros(n_nodes, np.int32)
-        self.room: NDArray[np.int32] = np.zeros(n_nodes, np.int32)
-        self.pool: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.used = 0  # entries
-
-    def lay(self, rows: Rows, sketches: Sketches, nodes: Rows, order: Rows) -> None:
-        """Start anew, lists in some order of nodes."""
-        self.pool = _on_lines(self.pool[:0], len(rows) * (1 + sketches.shape[1]))
-        self.used = len(rows)
-        entries.lay(rows, sketches, nodes, order, self.at, self.count, self.room, self.pool)
-
-    def post(self, rows: Rows, sketches: Sketches, nodes: Rows) -> None:
-        """Append rows."""
-        done, step = 0, 1 + sketches.shape[1]
-        while True:
-            done, self.used = entries.post(
-                rows, sketches, nodes, done, self.at, self.count, self.room, self.pool, self.used
-            )
-            if done == len(rows):
-                return
-            wanted = (self.used + max(2, 2 * int(self.count[nodes[done]]))) * step
-            self.pool = _on_lines(self.pool, max(wanted, FIRST_ROOM, len(self.pool) * 5 // 4))
-
-    def as_sets(self, step: int) -> dict[int, set[tuple[int, ...]]]:
-        """The entries of nodes."""
-        found: dict[int, set[tuple[int, ...]]] = {}
-        for node in np.flatnonzero(self.count).tolist():
-            begin, n = int(self.at[node]) * step, int(self.count[node]) * step
-            words = self.pool[begin : begin + n].reshape(-1, step)
-            found[node] = {tuple(entry) for entry in words.tolist()}
-        return found
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.at, self.count, self.room, self.pool))
-
-
-class _Form:
-    """One way to look rows of a group up."""
-
-    def __init__(self, attribute: int, graph: int, side: int) -> None:
-        self.attribute, self.graph, self.side = attribute, graph, side
-        self.context_slots: set[int] = set()
-        self.from_constants = False  # some rows
-        self.named: NDArray[np.int32] = np.zeros(0, np.int32)  # by row: nodes of its condition
-        self.sieved_by = NO_SIEVE  # the form whose nodes entries have sketches of
-        self.sketched = True  # all entries since lists were laid: none is ANYTHING
-        self.empty(0)
-
-    @property
-    def source(self) -> int:
-        """Where all rows have their nodes: a context slot, or one word for all of them."""
-        if not self.context_slots:
-            return CONSTANTS
-        return (
-            MIXED if self.from_constants or len(self.context_slots) > 1 else min(self.context_slots)
-        )
-
-    def empty(self, n_nodes: int) -> None:
-        """Forget all rows."""
-        self.exact, self.wide = _Lists(n_nodes), _Lists(n_nodes)
-        self.posted: NDArray[np.int64] = np.zeros(n_nodes, np.int64)
-        # Both are clear at rest, but for the bit of what is not sketched.
-        self.sieve: NDArray[np.uint64] = np.zeros((FOLD + 1) // 64, np.uint64)
-        self.marks = self.sieve if n_nodes <= FOLD else np.zeros(n_nodes // 64 + 1, np.uint64)
-        self.n_entries = 0
-
-    def arrays(self) -> tuple[Any, ...]:
-        """In the order of ``kernels.postings``."""
-        exact, wide = self.exact, self.wide
-        return (
-            exact.at, exact.count, exact.pool, self.posted,
-            wide.at, wide.count, wide.pool, self.marks, self.sieve, self.named,
-        )  # fmt: skip
-
-    @property
-    def nbytes(self) -> int:
-        own = (self.posted, self.marks, self.sieve, self.named)
-        return self.exact.nbytes + self.wide.nbytes + sum(array.nbytes for array in own)
-
-
-class _Group:
-    """Rows with the same category predicates."""
-
-    def __init__(self, number: int, forms: tuple[tuple[int, int, int], ...]) -> None:
-        self.number = number
-        self.forms = [_Form(*form) for form in forms]
-        self.about = np.array([(*form, CONSTANTS, NO_SIEVE) for form in forms], np.int32)
-        self.sleeps = False  # some rows may
-        self.all_pure = True  # conditions have nothing else
-        self.source_kind: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
-        self.source_at: NDArray[np.int32] = np.zeros((0, len(forms)), np.int32)
-        self.pure: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.home: NDArray[np.int32] = np.full((len(forms), 0), NOWHERE, np.int32)
-        self.wide: NDArray[np.bool_] = np.zeros((len(forms), 0), np.bool_)
-        self.lists: NDArray[np.int64] = np.zeros((len(forms) * N_LISTS, 3), np.int64)
-        self.held: list[Any] = []
-        self.n_rows = 0
-        self.n_stale = 0
-        self.builds = 0
-        self.chosen = np.zeros(len(forms), np.int64)
-        self.searches: Searches | None = None  # until something changes
-
-    def certain(self) -> NDArray[np.bool_]:
-        """Which forms name no row in vain: nothing was left behind, nothing is posted wider."""
-        sure = [
-            not form.context_slots or (form.side == OVER and not form.wide.used)
-            for form in self.forms
-        ]
-        return np.array(sure, np.bool_) & (self.n_stale == 0)
-
-    def proven(self) -> NDArray[np.bool_]:
-        """Which forms a sieve decides: it has a bit for each node, and all rows have sketches."""
-        sure = [form.marks is form.sieve for form in self.forms]
-        for form in self.forms:
-            if form.sieved_by != NO_SIEVE:
-                sure[form.sieved_by] &= form.sketched
-        return np.array(sure, np.bool_) & (self.n_stale == 0)
-
-    def sieves(self) -> list[int]:
-        """For each form, another whose nodes stand in conditions and are marked in messages."""
-        useful = [j for j, f in enumerate(self.forms) if f.side == UNDER and f.from_constants]
-        return [next((j for j in useful if j != own), NO_SIEVE) for own in range(len(self.forms))]
-
-    def point(self) -> None:
-        """Let kernels find the lists."""
-        arrays = [array for form in self.forms for array in form.arrays()]
-        if len(arrays) == len(self.held) and all(
-            a is b for a, b in zip(arrays, self.held, strict=True)
-        ):
-            return
-        self.held = arrays
-        for place, array in enumerate(arrays):
-            self.lists[place] = (array.ctypes.data, len(array), len(array))
 
 
 class Postings:
@@ -287,16 +84,16 @@ class Postings:
         """For experiments: "under" or "over" is tried first in every group, not the cheapest."""
         self.matcher = "closure"
         """For experiments: "search" or "lists", the paper's other two (``category.searches``)."""
-        self.groups: list[_Group] = []
+        self.groups: list[Group] = []
         self.group_of_shape: NDArray[np.int32] = np.zeros(0, np.int32)
         self.escalations = 0
         self.moves = 0
         self._versions = [graph.version for graph in categories.graphs]
         self._by_forms: dict[tuple[tuple[int, int, int], ...], int] = {}
-        self._state = np.zeros(postings.N_STATE, np.int64)
+        self._state = np.zeros(N_STATE, np.int64)
         self._seen: NDArray[np.uint64] = np.zeros(0, np.uint64)  # rows, as bits; clear at rest
         self._candidates: Rows = np.zeros(FIRST_ROOM, np.int32)
-        self._spans: NDArray[Any] = np.zeros(FIRST_ROOM, postings.SPAN)
+        self._spans: NDArray[Any] = np.zeros(FIRST_ROOM, SPAN)
         self._moved: NDArray[np.int32] = np.zeros((2, 0), np.int32)
         self._path: Rows = np.zeros(0, np.int32)
         self._pairs: NDArray[np.int32] = np.zeros((FIRST_ROOM, 2), np.int32)
@@ -325,12 +122,12 @@ class Postings:
 
     def _new_group(self, forms: tuple[tuple[int, int, int], ...]) -> int:
         number = self._by_forms[forms] = len(self.groups)
-        self.groups.append(_Group(number, forms))
+        self.groups.append(Group(number, forms))
         for form in self.groups[-1].forms:
             form.empty(len(self.categories.graphs[form.graph]))
         return number
 
-    def _describe(self, group: _Group, shape: int, covers: list[Cover], pure: bool) -> None:
+    def _describe(self, group: Group, shape: int, covers: list[Cover], pure: bool) -> None:
         """Note where rows of a shape have their nodes."""
         if shape >= len(group.pure):
             room = shape + 1 + shape // 2
@@ -345,7 +142,7 @@ class Postings:
                 form.context_slots.add(cover.source_at)
             else:
                 form.from_constants = True
-            group.about[j, postings.SOURCE] = form.source
+            group.about[j, lookups.SOURCE] = form.source
         group.pure[shape] = pure
         group.all_pure &= pure
         group.sleeps |= bool(self.conjunctions.shapes[shape].wakes)
@@ -369,6 +166,7 @@ class Postings:
                     self._build(group)
                 else:
                     self._post(group, mine)
+                    group.n_added += len(mine)
                     self._tidy(group)
 
     def remove(self, rows: Rows) -> None:
@@ -394,23 +192,23 @@ class Postings:
                 group.home, group.wide = home, wide
         for form in (form for group in self.groups for form in group.forms):
             if form.from_constants and len(form.named) < n * PER_ROW:
-                form.named = _on_lines(form.named, n * PER_ROW)
+                form.named = on_lines(form.named, n * PER_ROW)
         n_nodes = max((len(graph) for graph in self.categories.graphs), default=0)
         if len(self._path) < n_nodes + 1:
             self._path = np.empty(n_nodes + 1, np.int32)
 
-    def _rows_of(self, group: _Group) -> Rows:
+    def _rows_of(self, group: Group) -> Rows:
         live = self.conjunctions.live()
         mine: Rows = live[self.group_of_shape[self.conjunctions.shape[live]] == group.number]
         return mine
 
-    def _build(self, group: _Group) -> None:
+    def _build(self, group: Group) -> None:
         """Post all rows of a group anew; those that were posted wider stay so."""
         rows = self._rows_of(group)
         home, was_wide = group.home.copy(), group.wide.copy()
         placed = [self._placed(group, j, rows) for j in range(len(group.forms))]
         for j, (form, sieve) in enumerate(zip(group.forms, group.sieves(), strict=True)):
-            form.sieved_by = group.about[j, postings.SIEVED_BY] = sieve
+            form.sieved_by = group.about[j, lookups.SIEVED_BY] = sieve
             form.empty(len(self.categories.graphs[form.graph]))
             form.sketched = True
             whose, nodes = placed[j]
@@ -420,42 +218,39 @@ class Postings:
             nodes[wide] = home[j, whose[wide]]
             group.home[j, whose[wide]], group.wide[j, whose[wide]] = nodes[wide], True
             apart = wide if form.side == OVER else np.zeros_like(wide)
-            # What a node of a forest covers is a slice of this order.
-            order: Rows = np.arange(len(graph), dtype=np.int32)
-            if graph.is_forest:
-                order = np.argsort(graph.view.enter).astype(np.int32)
             sketches = self._sketches(group, j, whose)
-            form.exact.lay(whose[~apart], sketches[~apart], nodes[~apart], order)
-            form.wide.lay(whose[apart], sketches[apart], nodes[apart], order)
+            form.exact.lay(whose[~apart], sketches[~apart], nodes[~apart], graph.view)
+            form.wide.lay(whose[apart], sketches[apart], nodes[apart], graph.view)
+            form.in_forest = graph.is_forest
             self._count(form, nodes)
-        group.n_stale = 0
+        group.n_stale = group.n_added = group.n_read = 0
         group.builds += 1
         group.point()
 
-    def _post(self, group: _Group, rows: Rows) -> None:
+    def _post(self, group: Group, rows: Rows) -> None:
         """Post rows exactly, under all forms."""
         placed = [self._placed(group, j, rows) for j in range(len(group.forms))]
         for j, (whose, nodes) in enumerate(placed):
             self._enter(group, j, whose, nodes)
 
-    def _tidy(self, group: _Group) -> None:
+    def _tidy(self, group: Group) -> None:
         """Lists have grown: build them anew if much was left behind, and show them to kernels."""
         if group.n_stale > STALE + sum(form.n_entries for form in group.forms) // 2:
             self._build(group)
         group.point()
 
-    def _post_form(self, group: _Group, j: int, rows: Rows) -> None:
+    def _post_form(self, group: Group, j: int, rows: Rows) -> None:
         self._enter(group, j, *self._placed(group, j, rows))
 
     def _enter(
-        self, group: _Group, j: int, whose: Rows, nodes: Rows, lists: _Lists | None = None
+        self, group: Group, j: int, whose: Rows, nodes: Rows, lists: Lists | None = None
     ) -> None:
         """Append rows to the lists of a form, the exact ones unless others are given."""
         form = group.forms[j]
         (lists or form.exact).post(whose, self._sketches(group, j, whose), nodes)
         self._count(form, nodes)
 
-    def _sketches(self, group: _Group, j: int, rows: Rows) -> Sketches:
+    def _sketches(self, group: Group, j: int, rows: Rows) -> Sketches:
         """What the sieve of a form wants of rows."""
         by = group.forms[j].sieved_by
         sketches = np.empty((len(rows), 0 if by == NO_SIEVE else STEP - 1), np.int32)
@@ -466,7 +261,7 @@ class Postings:
             group.forms[j].sketched &= not (sketches == ANYTHING).any()
         return sketches
 
-    def _named(self, group: _Group, j: int, rows: Rows) -> tuple[NDArray[np.float64], Rows, Rows]:
+    def _named(self, group: Group, j: int, rows: Rows) -> tuple[NDArray[np.float64], Rows, Rows]:
         """The keys of rows under a form, and (row, node) of all their nodes."""
         keys = np.empty(len(rows))
         view = self.conjunctions.view
@@ -484,7 +279,7 @@ class Postings:
             nodes, whose = np.empty(n, np.int32), np.empty(n, np.int32)
         return keys, whose[:n], nodes[:n]
 
-    def _placed(self, group: _Group, j: int, rows: Rows) -> tuple[Rows, Rows]:
+    def _placed(self, group: Group, j: int, rows: Rows) -> tuple[Rows, Rows]:
         """(row, node) of rows under a form; ``home`` is noted."""
         keys, whose, nodes = self._named(group, j, rows)
         form = group.forms[j]
@@ -497,7 +292,7 @@ class Postings:
         group.wide[j, rows] = False
         return whose, nodes
 
-    def _count(self, form: _Form, nodes: Rows) -> None:
+    def _count(self, form: Form, nodes: Rows) -> None:
         form.n_entries += len(nodes)
         if form.side == OVER:
             view = self.categories.graphs[form.graph].view
@@ -512,7 +307,7 @@ class Postings:
                 if slot in form.context_slots and group.n_rows:
                     self._follow(group, j, contexts, slot)
 
-    def _follow(self, group: _Group, j: int, contexts: Rows, slot: int) -> None:
+    def _follow(self, group: Group, j: int, contexts: Rows, slot: int) -> None:
         form, store = group.forms[j], self.contexts
         group.searches = None
         moved, target = self._moved
@@ -568,23 +363,33 @@ class Postings:
     def match(self, vectors: NDArray[np.float64], members: NDArray[np.int32], rest: Rest) -> Found:
         """The pairs of some messages; what waits for texts and what was found in vain, too."""
         state = self._state
-        state[postings.N_OUT] = state[postings.N_FAILED] = 0
-        state[postings.N_WAITING] = state[postings.N_CANDIDATES] = 0
+        state[N_OUT] = state[N_FAILED] = 0
+        state[N_WAITING] = state[N_CANDIDATES] = 0
         for group in self.groups:
             if group.n_rows:
                 order = members
                 if len(members) > 1:
                     first = vectors[members, group.forms[0].attribute]
                     order = members[np.argsort(first, kind="stable")]
+                self._settle(group, len(members))
                 self._match_group(group, vectors, order, rest)
-        n_out, n_waiting = int(state[postings.N_OUT]), int(state[postings.N_WAITING])
+        n_out, n_waiting = int(state[N_OUT]), int(state[N_WAITING])
         return Found(
             self._pairs[:n_out], self._waiting[:n_waiting],
-            self._failed[: int(state[postings.N_FAILED])], int(state[postings.N_CANDIDATES]),
+            self._failed[: int(state[N_FAILED])], int(state[N_CANDIDATES]),
         )  # fmt: skip
 
+    def _settle(self, group: Group, n_messages: int) -> None:
+        """Lay lists anew that have grown by much, or that many messages have read as they are."""
+        if group.settled:
+            return
+        group.n_read += n_messages
+        grown = n_messages >= BATCH and group.n_added * GROWN > group.n_rows
+        if grown or group.n_read > READS * (group.n_rows + STALE):
+            self._build(group)
+
     def _match_group(
-        self, group: _Group, vectors: NDArray[np.float64], order: Rows, rest: Rest
+        self, group: Group, vectors: NDArray[np.float64], order: Rows, rest: Rest
     ) -> None:
         plan = ADAPTIVE
         if self.plan is not None:
@@ -614,9 +419,9 @@ class Postings:
             self._waiting = longer(self._waiting, room)
             # No message has more candidates than there is room for pairs.
             self._candidates = np.empty(len(self._pairs), np.int32)
-            self._spans = np.empty(len(self._pairs), postings.SPAN)
+            self._spans = np.empty(len(self._pairs), SPAN)
 
-    def searches_of(self, group: _Group) -> Searches:
+    def searches_of(self, group: Group) -> Searches:
         """The paper's other matcher for a group, up to date."""
         if group.searches is None or group.searches.way != WAYS[self.matcher]:
             rows = self._rows_of(group)
@@ -661,6 +466,7 @@ class Postings:
         for group in self.groups:
             rows = self._rows_of(group)
             assert len(rows) == group.n_rows
+            sieves = group.about[:, lookups.SIEVED_BY].tolist()
             for j, form in enumerate(group.forms):
                 graph = self.categories.graphs[form.graph]
                 home, wide = group.home[j].copy(), group.wide[j].copy()
@@ -681,16 +487,13 @@ class Postings:
                     assert form.side == UNDER or wide[row] or at == node
                     apart = int(form.side == OVER and wide[row])
                     assert (row, *sketch) in lists[apart].get(int(at), ())
+                if group.about[j, lookups.SLICED]:
+                    for kept in (form.exact, form.wide):
+                        enter, leave = graph.view.enter, graph.view.leave
+                        passed = np.cumsum(np.bincount(enter, kept.count, len(enter) + 1))
+                        known = form.posted > 0
+                        assert (kept.until == passed[leave - 1])[known].all()
+                        assert (kept.at + kept.count == passed[enter])[known].all()
                 assert not form.sieve[:-1].any()
                 assert not form.marks[:-1].any()
-            assert [form.sieved_by for form in group.forms] == group.about[:, -1].tolist()
-
-
-def _on_lines(old: NDArray[np.int32], room: int) -> NDArray[np.int32]:
-    """More room, beginning where a cache line does: no record is on two of them."""
-    line = 16
-    whole = np.zeros(room + line, np.int32)
-    begin = -(whole.ctypes.data // whole.itemsize) % line
-    new = whole[begin : begin + room]
-    new[: len(old)] = old
-    return new
+            assert [form.sieved_by for form in group.forms] == sieves

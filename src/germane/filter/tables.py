@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.category.postings import Postings, constants_of
+from germane.category.covers import constants_of
+from germane.category.postings import Postings
 from germane.category.sets import Categories
 from germane.context import Contexts
 from germane.filter.assignment import Assignment, Merge

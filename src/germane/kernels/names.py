@@ -17,8 +17,8 @@ from germane.kernels.lanes import prefetch
 
 UNKNOWN = -1
 WORD = 8
-AHEAD = 16
-"""Names whose slots are asked for before they are looked at."""
+AHEAD, SOON, NEXT = 24, 16, 8
+"""So far ahead a name's slot is asked for, then where the name of that slot is, then its bytes."""
 ODD = np.uint64(0x9E3779B97F4A7C15)
 NUMBER = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
@@ -85,6 +85,13 @@ def fill(ends: Any, data: Any, kept: Any, table: Any) -> None:
             table[slot] = mixed >> HALF << HALF | np.uint64(number + 1)
 
 
+@inlined
+def first_number(table: Any, mixed: Any) -> Any:
+    """The number in the slot of a hash, where it may well be; any number if it is free."""
+    slot = table[mixed & np.uint64(table.shape[0] - 1)]
+    return max(np.int64(slot & NUMBER) - 1, np.int64(0))
+
+
 @kernel
 def find(
     ends: Any, data: Any, names_end: Any, names: Any, table: Any, hashes: Any, numbers: Any
@@ -97,6 +104,10 @@ def find(
     for i in range(n):
         if i + AHEAD < n:
             prefetch(table, np.int64(hashes[i + AHEAD] & mask))
+        if i + SOON < n:
+            prefetch(names_end, first_number(table, hashes[i + SOON]))
+        if i + NEXT < n:
+            prefetch(names, np.int64(names_end[first_number(table, hashes[i + NEXT])]))
         numbers[i] = UNKNOWN
         slot = hashes[i] & mask
         while table[slot]:

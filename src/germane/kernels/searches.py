@@ -13,7 +13,9 @@ from germane.kernels.bundle import array_at
 from germane.kernels.categories import DOWN, DOWN_AT, N_ARRAYS, closure_of, member, span, values_of
 from germane.kernels.compile import kernel
 from germane.kernels.entries import UNDER
-from germane.kernels.postings import ATTRIBUTE, GRAPH, SIDE, distinct, fits, settle
+from germane.kernels.lookups import ATTRIBUTE, GRAPH, SIDE
+from germane.kernels.postings import fits, settle
+from germane.kernels.verifications import distinct
 
 SEARCH, LISTS = 0, 1
 AT, ENTRIES, ROW_AT, ROW_NODES, UP_AT, UP, N_PARTS = range(7)
