@@ -1,9 +1,10 @@
 """Messages of a batch -> minibatches of messages that are alike (Batching section 3.2).
 
 ``keys[n, column]`` are the codes of a batch under one index, its zoned columns first; ``order``
-says which message stands where, ``ends`` where each minibatch ends. Minibatches by halving are
-what the tuned default uses: a minibatch is the leaf of a k-d tree over the batch. The others are
-the paper's: they cut a batch that is sorted lexicographically.
+says which message stands where, ``ends`` where each minibatch ends. The tuned default sets runs
+apart, messages that are equal in all zoned columns, each a minibatch of its own, and halves the
+rest: a minibatch is the leaf of a k-d tree. The others are the paper's: they cut a batch that is
+sorted lexicographically.
 """
 
 from typing import Any
@@ -12,11 +13,15 @@ import numpy as np
 
 from germane.kernels.codes import N_BUCKETS, encode_in
 from germane.kernels.compile import inlined, kernel
+from germane.kernels.lending import lent
 from germane.kernels.packing import select
+from germane.kernels.runs import RUN
 
 PACKED = 4
 """Columns whose codes fit the 64-bit word that messages are sorted by."""
 OFFSET = 32768
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, and its multiples are spread evenly: a hash."""
 
 
 @kernel
@@ -30,6 +35,7 @@ def encode_batch(
     keys: Any,
 ) -> None:
     """Codes of messages [n, column], from their vectors and the cuts of an index."""
+    cuts, grid, ladder = lent(cuts), lent(grid), lent(ladder)
     for slot in range(attributes.shape[0]):
         first = slot * (N_BUCKETS + 1)
         most = 0
@@ -56,19 +62,72 @@ def pack_keys(keys: Any, packed: Any) -> None:
 
 
 @kernel
-def halve(keys: Any, units: Any, most: Any, order: Any, ends: Any) -> Any:
-    """Halve a batch along the column of largest spread, until a part has at most ``most``.
+def find_crowds(packed: Any, shift: Any, counts: Any, crowded: Any, loose: Any) -> Any:
+    """Tell messages that may be in a run from those that are not; how many may.
+
+    The zoned columns are ``packed >> shift``. ``counts``, zeros, as many as a power of two, are of
+    messages whose zoned columns have the same hash.
+    """
+    bits = 0
+    while 1 << bits < counts.shape[0]:
+        bits += 1
+    down = np.uint64(64 - bits)
+    for i in range(packed.shape[0]):
+        counts[((packed[i] >> shift) * GOLDEN) >> down] += 1
+    n_crowded = n_loose = 0
+    for i in range(packed.shape[0]):
+        crowded[n_crowded] = i
+        loose[n_loose] = i
+        one_of_many = counts[((packed[i] >> shift) * GOLDEN) >> down] >= RUN
+        n_crowded += one_of_many
+        n_loose += not one_of_many
+    return n_crowded
+
+
+@kernel
+def set_apart(packed: Any, shift: Any, crowded: Any, loose: Any, order: Any, ends: Any) -> Any:
+    """Make each run a minibatch, from messages sorted by ``packed``; then those that are loose.
+
+    Returns (number of runs, where the loose ones begin).
+    """
+    n_runs = n_apart = 0
+    at = order.shape[0] - loose.shape[0]
+    for i in range(loose.shape[0]):
+        order[at + i] = loose[i]
+    begin = 0
+    for i in range(1, crowded.shape[0] + 1):
+        if i < crowded.shape[0] and (
+            packed[crowded[i]] >> shift == packed[crowded[begin]] >> shift
+        ):
+            continue
+        if i - begin >= RUN:
+            for k in range(begin, i):
+                order[n_apart] = crowded[k]
+                n_apart += 1
+            ends[n_runs] = n_apart
+            n_runs += 1
+        else:
+            for k in range(begin, i):
+                at -= 1
+                order[at] = crowded[k]
+        begin = i
+    return n_runs, n_apart
+
+
+@kernel
+def halve(
+    keys: Any, units: Any, most: Any, order: Any, first: Any, ends: Any, n_groups: Any
+) -> Any:
+    """Halve ``order[first:]`` along the column of largest spread, to parts of at most ``most``.
 
     ``units`` weigh the spreads of the columns that count. A part whose messages are equal in all
-    of them stays whole. Returns the number of minibatches. O(n log n).
+    of them stays whole. Minibatches are added to the ``n_groups`` in ``ends``; returns how many
+    there are then. O(n log n).
     """
     n = order.shape[0]
-    for i in range(n):
-        order[i] = i
     begins = np.empty(128, np.int64)
     stops = np.empty(128, np.int64)
-    begins[0], stops[0], depth = 0, n, 1
-    n_groups = 0
+    begins[0], stops[0], depth = first, n, 1 if first < n else 0
     while depth > 0:
         depth -= 1
         begin, end = begins[depth], stops[depth]
@@ -98,10 +157,10 @@ def halve(keys: Any, units: Any, most: Any, order: Any, ends: Any) -> Any:
 
 
 @kernel
-def sort_groups(packed: Any, order: Any, ends: Any, n_groups: Any) -> None:
-    """Sort each minibatch lexicographically."""
-    begin = 0
-    for group in range(n_groups):
+def sort_groups(packed: Any, order: Any, ends: Any, first: Any, n_groups: Any) -> None:
+    """Sort each minibatch from the first on lexicographically."""
+    begin = ends[first - 1] if first > 0 else 0
+    for group in range(first, n_groups):
         end = ends[group]
         if end - begin <= 64:
             for i in range(begin + 1, end):
