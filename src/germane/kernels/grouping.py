@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from germane.kernels.codes import N_BUCKETS, encode_in
+from germane.kernels.codes import FIRST_CUT, FIRST_GAP, N_BUCKETS, NULL, bucket
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.lending import lent
 from germane.kernels.packing import select
@@ -20,6 +20,10 @@ from germane.kernels.runs import RUN
 PACKED = 4
 """Columns whose codes fit the 64-bit word that messages are sorted by."""
 OFFSET = 32768
+TILE = 256
+"""Messages whose codes are looked up together."""
+SAMPLE = 64
+"""Messages by which the spread of a part is judged."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """Odd, and its multiples are spread evenly: a hash."""
 
@@ -34,8 +38,16 @@ def encode_batch(
     ladder: Any,
     keys: Any,
 ) -> None:
-    """Codes of messages [n, column], from their vectors and the cuts of an index."""
+    """Codes of messages [n, column], from their vectors and the cuts of an index.
+
+    As ``kernels.codes.encode_at``, but all messages of a tile take each step of their searches
+    before any takes the next, and all take as many steps as the fullest bucket needs: nothing is
+    guessed wrong, and memory is waited for by many at once.
+    """
     cuts, grid, ladder = lent(cuts), lent(grid), lent(ladder)
+    n, last = vectors.shape[0], cuts.shape[0] - 1
+    values = np.empty(TILE)
+    lows, ends = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     for slot in range(attributes.shape[0]):
         first = slot * (N_BUCKETS + 1)
         most = 0
@@ -44,9 +56,27 @@ def encode_batch(
         steps = 0
         while most >> steps:
             steps += 1
-        for i in range(vectors.shape[0]):
-            value = vectors[i, attributes[slot]]
-            keys[i, column[slot]] = encode_in(value, cuts, grid, ladder, slot, steps)
+        begin_of_cuts, end_of_cuts = np.int64(ladder[first]), np.int64(ladder[first + N_BUCKETS])
+        for begin in range(0, n, TILE):
+            n_here = min(n - begin, TILE)
+            for i in range(n_here):
+                value = vectors[begin + i, attributes[slot]]
+                at = first + bucket(value, grid, slot)
+                values[i] = value
+                lows[i] = ladder[at]
+                ends[i] = ladder[at + 1]
+            for step in range(steps):
+                # A low rises by 2 ** k where it then is at or below the first cut that is not less.
+                ahead_by = 1 << (steps - 1 - step)
+                for i in range(n_here):
+                    ahead = lows[i] + ahead_by
+                    less = (ahead <= ends[i]) & (cuts[min(ahead, last + 1) - 1] < values[i])
+                    lows[i] = ahead if less else lows[i]
+            for i in range(n_here):
+                low = lows[i]
+                exact = (low < end_of_cuts) and cuts[low] == values[i]
+                code = (FIRST_CUT if exact else FIRST_GAP) + 2 * (low - begin_of_cuts)
+                keys[begin + i, column[slot]] = NULL if values[i] != values[i] else code
 
 
 @kernel
@@ -124,6 +154,7 @@ def halve(
     of them stays whole. Minibatches are added to the ``n_groups`` in ``ends``; returns how many
     there are then. O(n log n).
     """
+    keys, order = lent(keys), lent(order)
     n = order.shape[0]
     begins = np.empty(128, np.int64)
     stops = np.empty(128, np.int64)
@@ -134,16 +165,9 @@ def halve(
         widest = 0
         spread = 0.0
         if end - begin > most:
-            for column in range(units.shape[0]):
-                low = np.int64(keys[order[begin], column])
-                high = low
-                for i in range(begin + 1, end):
-                    key = np.int64(keys[order[i], column])
-                    low = min(low, key)
-                    high = max(high, key)
-                if (high - low) * units[column] > spread:
-                    spread = (high - low) * units[column]
-                    widest = column
+            widest, spread = find_widest(keys, units, order, begin, end, (end - begin) // SAMPLE)
+            if spread == 0.0:  # of a sample
+                widest, spread = find_widest(keys, units, order, begin, end, 1)
         if spread == 0.0:
             ends[n_groups] = end
             n_groups += 1
@@ -154,6 +178,24 @@ def halve(
         begins[depth + 1], stops[depth + 1] = begin, middle
         depth += 2
     return n_groups
+
+
+@inlined
+def find_widest(keys: Any, units: Any, order: Any, begin: Any, end: Any, step: Any) -> Any:
+    """(column of largest spread, spread) of every ``step``-th message of ``order[begin:end]``."""
+    widest = 0
+    spread = 0.0
+    for column in range(units.shape[0]):
+        low = np.int64(keys[order[begin], column])
+        high = low
+        for i in range(begin, end, max(step, 1)):
+            key = np.int64(keys[order[i], column])
+            low = min(low, key)
+            high = max(high, key)
+        if (high - low) * units[column] > spread:
+            spread = (high - low) * units[column]
+            widest = column
+    return widest, spread
 
 
 @kernel
