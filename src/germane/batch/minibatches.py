@@ -15,8 +15,13 @@ from germane.index.blocks import BlockIndex
 from germane.index.lists import ListIndex
 from germane.index.rowindex import RowIndex
 from germane.kernels import grouping as kernels
-from germane.kernels.batches import Batch, arrange
+from germane.kernels.batches import arrange
+from germane.kernels.blocktests import Batch
 from germane.kernels.lanes import LANES
+
+LEAST_FOR_RUNS = 512
+"""Messages of a batch from which on runs are looked for."""
+MOST_BITS = 18
 
 Vectors = NDArray[np.float64]
 Places = NDArray[np.int32]
@@ -68,17 +73,38 @@ def _group_blocks(
     kernels.pack_keys(keys, packed)
     order: Places = np.empty(n, np.int32)
     ends: Places = np.empty(max(n, 1), np.int32)
+    n_runs = 0
     if isinstance(how, int):
-        n_groups = kernels.halve(keys, index.units, how, order, ends)
+        n_runs, n_apart = _set_apart(index, packed, order, ends)
+        n_groups = kernels.halve(keys, index.units, how, order, n_apart, ends, n_runs)
     else:
         order[:] = np.argsort(packed, kind="stable")
         n_groups = _cut(how, index.packed_by, vectors, members[order], ends)
-    kernels.sort_groups(packed, order, ends, n_groups)
+    kernels.sort_groups(packed, order, ends, n_runs, n_groups)
     n_columns = keys.shape[1]
     columns = np.empty(n_columns * (n + LANES), np.int16)
-    reaches = np.empty(2 * n * n_columns, np.int16)
+    reaches = np.empty(2 * len(columns), np.int16)
     arrange(keys, order, columns, reaches)
     return Minibatches(Batch(vectors, members[order], columns, reaches), ends[:n_groups])
+
+
+def _set_apart(
+    index: BlockIndex, packed: NDArray[np.uint64], order: Places, ends: Places
+) -> tuple[int, int]:
+    """Order a batch: runs first, each a minibatch; (number of runs, messages in them)."""
+    n = len(packed)
+    n_zoned, n_columns = len(index.units), len(index.attributes)
+    if n < LEAST_FOR_RUNS or not 0 < n_zoned < n_columns:
+        order[:] = np.arange(n)
+        return 0, 0
+    shift = np.uint64(16 * (kernels.PACKED - n_zoned))
+    counts = np.zeros(1 << min(n.bit_length() + 1, MOST_BITS), np.int32)
+    crowded, loose = np.empty(n, np.int32), np.empty(n, np.int32)
+    n_crowded = kernels.find_crowds(packed, shift, counts, crowded, loose)
+    crowded, loose = crowded[:n_crowded], loose[: n - n_crowded]
+    crowded = crowded[np.argsort(packed[crowded])]
+    n_runs, n_apart = kernels.set_apart(packed, shift, crowded, loose, order, ends)
+    return n_runs, n_apart
 
 
 def _cut(

@@ -18,7 +18,9 @@ from germane.batch.settings import FULL_MESSAGES, MINI_MESSAGES
 from germane.index.blocks import BlockIndex
 from germane.index.rowindex import Rest, Rows
 from germane.kernels import batches as kernels
-from germane.kernels.batches import Batch, MessageIndex
+from germane.kernels import doubts
+from germane.kernels.blocktests import HIT, SPARE_FINDS, SPARE_HITS, Batch
+from germane.kernels.doubts import FIND, MessageIndex
 from germane.kernels.lanes import LANES
 
 STAGES = ("group", "probe", "postfilter", "deliver")
@@ -35,12 +37,13 @@ class Scratch:
     """Buffers of a batch, and what its stages have cost and counted."""
 
     def __init__(self) -> None:
-        self.hits: NDArray[Any] = np.empty(HIT_ROOM, kernels.HIT)
-        self.finds: NDArray[Any] = np.empty(HIT_ROOM // 4, kernels.FIND)
+        self.hits: NDArray[Any] = np.empty(HIT_ROOM, HIT)
+        self.finds: NDArray[Any] = np.empty(HIT_ROOM // 4, FIND)
+        self.packed: Rows = np.empty(HIT_ROOM, np.int32)
         self.union: Rows = np.empty(UNION_ROOM, np.int32)
         self.failed: Rows = np.empty(1 << 12, np.int32)
         self.waiting: NDArray[np.int32] = np.empty((1 << 10, 2), np.int32)
-        self.state: NDArray[np.int64] = np.zeros(kernels.N_STATE, np.int64)
+        self.state: NDArray[np.int64] = np.zeros(doubts.N_STATE, np.int64)
         self.index = message_index(0)
         self.no_index = message_index(0)
         self.stage_ns = dict.fromkeys(STAGES, 0)
@@ -60,31 +63,35 @@ class Scratch:
         return now
 
     @property
-    def found(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Hits and finds of the round."""
-        return self.hits[: self.state[kernels.N_HITS]], self.finds[: self.state[kernels.N_FINDS]]
+    def found(self) -> tuple[NDArray[Any], NDArray[Any], Rows]:
+        """Hits, finds and packed rows of the round."""
+        n_hits, n_finds, n_packed = self.state[[doubts.N_HITS, doubts.N_FINDS, doubts.N_PACKED]]
+        return self.hits[:n_hits], self.finds[:n_finds], self.packed[: n_packed * LANES]
 
     def pairs_waiting(self) -> NDArray[np.int32]:
         """(message, row) that wait for a text."""
-        return self.waiting[: self.state[kernels.N_WAITING]]
+        return self.waiting[: self.state[doubts.N_WAITING]]
 
     def until_it_fits(self, work: Callable[[], None], n_attributes: int) -> None:
         """Do a round's work on an index; again with more room where pairs did not fit."""
         while True:
             self.start(n_attributes)
             work()
-            n_waiting = int(self.state[kernels.N_WAITING])
+            n_waiting = int(self.state[doubts.N_WAITING])
             if n_waiting <= len(self.waiting):
                 return
             self.waiting = np.empty((n_waiting + n_waiting // 2, 2), np.int32)
 
     def more_hits(self, n: int) -> None:
-        """Room for n more hits and finds, at least."""
-        n_hits, n_finds = int(self.state[kernels.N_HITS]), int(self.state[kernels.N_FINDS])
-        if n_hits + n + kernels.SPARE_HITS > len(self.hits):
-            self.hits = _longer(self.hits, 2 * (n_hits + n + kernels.SPARE_HITS))
-        if n_finds + n + kernels.SPARE_FINDS > len(self.finds):
-            self.finds = _longer(self.finds, 2 * (n_finds + n + kernels.SPARE_FINDS))
+        """Room for n more hits and finds, and two more packed blocks, at least."""
+        n_packed = LANES * (int(self.state[doubts.N_PACKED]) + 2)
+        if n_packed > len(self.packed):
+            self.packed = _longer(self.packed, 2 * n_packed)
+        n_hits, n_finds = int(self.state[doubts.N_HITS]), int(self.state[doubts.N_FINDS])
+        if n_hits + n + SPARE_HITS > len(self.hits):
+            self.hits = _longer(self.hits, 2 * (n_hits + n + SPARE_HITS))
+        if n_finds + n + SPARE_FINDS > len(self.finds):
+            self.finds = _longer(self.finds, 2 * (n_finds + n + SPARE_FINDS))
 
 
 class Slabs:
@@ -165,12 +172,13 @@ def match_blocks(
         group, at, end = first, 0, int(union_ends[done - 1])
         while group < done:
             begin = int(ends[group - 1]) if group else 0
-            scratch.more_hits(int(ends[group]) - begin)
+            scratch.more_hits(2 * (int(ends[group]) - begin + SPARE_FINDS))
             group, at = kernels.test_blocks(
                 group, done, at, ends, scratch.union, union_ends, by_range, batch, messages,
                 blocks.codes, blocks.zones, blocks.heads, blocks.tenants, index.cores, index.briefs,
                 index.column_of, blocks.size, rest,
-                scratch.hits, scratch.finds, scratch.failed, scratch.waiting, scratch.state,
+                scratch.hits, scratch.finds, scratch.failed, scratch.waiting, scratch.packed,
+                scratch.state,
             )  # fmt: skip
         scratch.n_union += end
         now = scratch.timed("postfilter", now)

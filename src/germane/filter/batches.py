@@ -32,7 +32,8 @@ from germane.index.blocks import BlockIndex
 from germane.index.lists import ListIndex
 from germane.index.rowindex import Rows
 from germane.kernels import batches as kernels
-from germane.kernels.batches import Batch
+from germane.kernels import doubts
+from germane.kernels.blocktests import Batch
 from germane.kernels.lanes import SPARE
 from germane.kernels.rowsets import mark
 
@@ -70,6 +71,7 @@ class Source(NamedTuple):
     finds: NDArray[Any]
     order: Places
     tenants: Rows
+    packed: Rows  # of runs, 64 a block: see ``kernels.runs``
     pairs: NDArray[np.int32]  # (message, row) that texts decided
 
 
@@ -283,7 +285,7 @@ class Batches:
         scratch.until_it_fits(
             lambda: match_blocks(index, grouped, *span, strategy, rest, scratch), vectors.shape[1]
         )
-        index.count_opened(int(scratch.state[kernels.N_OPENED]))
+        index.count_opened(int(scratch.state[doubts.N_OPENED]))
         return self._source(grouped.batch, index.blocks.tenants, raw_of, table)
 
     def _look_up(self, vectors: Vectors, members: Places, raw_of: RawOf) -> Source:
@@ -298,7 +300,8 @@ class Batches:
             passed = tables.test_pairs(found.waiting.copy(), vectors, raw_of)
             pairs = np.concatenate([pairs, passed])
         self.scratch.timed("probe", start)
-        return Source(self.scratch.hits[:0], self.scratch.finds[:0], members, _NO_ROWS, pairs)
+        scratch = self.scratch
+        return Source(scratch.hits[:0], scratch.finds[:0], members, _NO_ROWS, _NO_ROWS, pairs)
 
     def _sweep(self, vectors: Vectors, members: Places, strategy: str, raw_of: RawOf) -> Source:
         """Rows that no index holds."""
@@ -330,15 +333,15 @@ class Batches:
     def _source(self, batch: Batch, tenants: Rows, raw_of: RawOf, table: Table | None) -> Source:
         """Take what stages have found out of the scratch; what it teaches is learnt at the end."""
         state = self.scratch.state
-        n_failed = int(state[kernels.N_FAILED])
-        hits, finds = self.scratch.found
+        n_failed = int(state[doubts.N_FAILED])
+        hits, finds, packed = self.scratch.found
         if not self._alone:
-            hits, finds = hits.copy(), finds.copy()
+            hits, finds, packed = hits.copy(), finds.copy(), packed.copy()
         pairs = self.tables.test_pairs(self.scratch.pairs_waiting().copy(), batch.vectors, raw_of)
-        n_tested, n_candidates = int(state[kernels.N_TESTED]), int(state[kernels.N_CANDIDATES])
+        n_tested, n_candidates = int(state[doubts.N_TESTED]), int(state[doubts.N_CANDIDATES])
         failed = self.scratch.failed[:n_failed].copy()
         self._lessons.append(Lesson(table, failed, n_tested, n_candidates))
-        return Source(hits, finds, batch.order, tenants, pairs)
+        return Source(hits, finds, batch.order, tenants, packed, pairs)
 
     # delivery --------------------------------------------------------------------------------
 
@@ -359,6 +362,7 @@ class Batches:
                 source.order,
                 source.pairs,
                 source.tenants,
+                source.packed,
                 found.starts,
                 rows,
             )

@@ -1,22 +1,31 @@
 """Messages of a batch -> minibatches of messages that are alike (Batching section 3.2).
 
 ``keys[n, column]`` are the codes of a batch under one index, its zoned columns first; ``order``
-says which message stands where, ``ends`` where each minibatch ends. Minibatches by halving are
-what the tuned default uses: a minibatch is the leaf of a k-d tree over the batch. The others are
-the paper's: they cut a batch that is sorted lexicographically.
+says which message stands where, ``ends`` where each minibatch ends. The tuned default sets runs
+apart, messages that are equal in all zoned columns, each a minibatch of its own, and halves the
+rest: a minibatch is the leaf of a k-d tree. The others are the paper's: they cut a batch that is
+sorted lexicographically.
 """
 
 from typing import Any
 
 import numpy as np
 
-from germane.kernels.codes import N_BUCKETS, encode_in
+from germane.kernels.codes import FIRST_CUT, FIRST_GAP, N_BUCKETS, NULL, bucket
 from germane.kernels.compile import inlined, kernel
+from germane.kernels.lending import lent
 from germane.kernels.packing import select
+from germane.kernels.runs import RUN
 
 PACKED = 4
 """Columns whose codes fit the 64-bit word that messages are sorted by."""
 OFFSET = 32768
+TILE = 256
+"""Messages whose codes are looked up together."""
+SAMPLE = 64
+"""Messages by which the spread of a part is judged."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, and its multiples are spread evenly: a hash."""
 
 
 @kernel
@@ -29,7 +38,16 @@ def encode_batch(
     ladder: Any,
     keys: Any,
 ) -> None:
-    """Codes of messages [n, column], from their vectors and the cuts of an index."""
+    """Codes of messages [n, column], from their vectors and the cuts of an index.
+
+    As ``kernels.codes.encode_at``, but all messages of a tile take each step of their searches
+    before any takes the next, and all take as many steps as the fullest bucket needs: nothing is
+    guessed wrong, and memory is waited for by many at once.
+    """
+    cuts, grid, ladder = lent(cuts), lent(grid), lent(ladder)
+    n, last = vectors.shape[0], cuts.shape[0] - 1
+    values = np.empty(TILE)
+    lows, ends = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     for slot in range(attributes.shape[0]):
         first = slot * (N_BUCKETS + 1)
         most = 0
@@ -38,9 +56,27 @@ def encode_batch(
         steps = 0
         while most >> steps:
             steps += 1
-        for i in range(vectors.shape[0]):
-            value = vectors[i, attributes[slot]]
-            keys[i, column[slot]] = encode_in(value, cuts, grid, ladder, slot, steps)
+        begin_of_cuts, end_of_cuts = np.int64(ladder[first]), np.int64(ladder[first + N_BUCKETS])
+        for begin in range(0, n, TILE):
+            n_here = min(n - begin, TILE)
+            for i in range(n_here):
+                value = vectors[begin + i, attributes[slot]]
+                at = first + bucket(value, grid, slot)
+                values[i] = value
+                lows[i] = ladder[at]
+                ends[i] = ladder[at + 1]
+            for step in range(steps):
+                # A low rises by 2 ** k where it then is at or below the first cut that is not less.
+                ahead_by = 1 << (steps - 1 - step)
+                for i in range(n_here):
+                    ahead = lows[i] + ahead_by
+                    less = (ahead <= ends[i]) & (cuts[min(ahead, last + 1) - 1] < values[i])
+                    lows[i] = ahead if less else lows[i]
+            for i in range(n_here):
+                low = lows[i]
+                exact = (low < end_of_cuts) and cuts[low] == values[i]
+                code = (FIRST_CUT if exact else FIRST_GAP) + 2 * (low - begin_of_cuts)
+                keys[begin + i, column[slot]] = NULL if values[i] != values[i] else code
 
 
 @kernel
@@ -56,35 +92,82 @@ def pack_keys(keys: Any, packed: Any) -> None:
 
 
 @kernel
-def halve(keys: Any, units: Any, most: Any, order: Any, ends: Any) -> Any:
-    """Halve a batch along the column of largest spread, until a part has at most ``most``.
+def find_crowds(packed: Any, shift: Any, counts: Any, crowded: Any, loose: Any) -> Any:
+    """Tell messages that may be in a run from those that are not; how many may.
+
+    The zoned columns are ``packed >> shift``. ``counts``, zeros, as many as a power of two, are of
+    messages whose zoned columns have the same hash.
+    """
+    bits = 0
+    while 1 << bits < counts.shape[0]:
+        bits += 1
+    down = np.uint64(64 - bits)
+    for i in range(packed.shape[0]):
+        counts[((packed[i] >> shift) * GOLDEN) >> down] += 1
+    n_crowded = n_loose = 0
+    for i in range(packed.shape[0]):
+        crowded[n_crowded] = i
+        loose[n_loose] = i
+        one_of_many = counts[((packed[i] >> shift) * GOLDEN) >> down] >= RUN
+        n_crowded += one_of_many
+        n_loose += not one_of_many
+    return n_crowded
+
+
+@kernel
+def set_apart(packed: Any, shift: Any, crowded: Any, loose: Any, order: Any, ends: Any) -> Any:
+    """Make each run a minibatch, from messages sorted by ``packed``; then those that are loose.
+
+    Returns (number of runs, where the loose ones begin).
+    """
+    n_runs = n_apart = 0
+    at = order.shape[0] - loose.shape[0]
+    for i in range(loose.shape[0]):
+        order[at + i] = loose[i]
+    begin = 0
+    for i in range(1, crowded.shape[0] + 1):
+        if i < crowded.shape[0] and (
+            packed[crowded[i]] >> shift == packed[crowded[begin]] >> shift
+        ):
+            continue
+        if i - begin >= RUN:
+            for k in range(begin, i):
+                order[n_apart] = crowded[k]
+                n_apart += 1
+            ends[n_runs] = n_apart
+            n_runs += 1
+        else:
+            for k in range(begin, i):
+                at -= 1
+                order[at] = crowded[k]
+        begin = i
+    return n_runs, n_apart
+
+
+@kernel
+def halve(
+    keys: Any, units: Any, most: Any, order: Any, first: Any, ends: Any, n_groups: Any
+) -> Any:
+    """Halve ``order[first:]`` along the column of largest spread, to parts of at most ``most``.
 
     ``units`` weigh the spreads of the columns that count. A part whose messages are equal in all
-    of them stays whole. Returns the number of minibatches. O(n log n).
+    of them stays whole. Minibatches are added to the ``n_groups`` in ``ends``; returns how many
+    there are then. O(n log n).
     """
+    keys, order = lent(keys), lent(order)
     n = order.shape[0]
-    for i in range(n):
-        order[i] = i
     begins = np.empty(128, np.int64)
     stops = np.empty(128, np.int64)
-    begins[0], stops[0], depth = 0, n, 1
-    n_groups = 0
+    begins[0], stops[0], depth = first, n, 1 if first < n else 0
     while depth > 0:
         depth -= 1
         begin, end = begins[depth], stops[depth]
         widest = 0
         spread = 0.0
         if end - begin > most:
-            for column in range(units.shape[0]):
-                low = np.int64(keys[order[begin], column])
-                high = low
-                for i in range(begin + 1, end):
-                    key = np.int64(keys[order[i], column])
-                    low = min(low, key)
-                    high = max(high, key)
-                if (high - low) * units[column] > spread:
-                    spread = (high - low) * units[column]
-                    widest = column
+            widest, spread = find_widest(keys, units, order, begin, end, (end - begin) // SAMPLE)
+            if spread == 0.0:  # of a sample
+                widest, spread = find_widest(keys, units, order, begin, end, 1)
         if spread == 0.0:
             ends[n_groups] = end
             n_groups += 1
@@ -97,11 +180,29 @@ def halve(keys: Any, units: Any, most: Any, order: Any, ends: Any) -> Any:
     return n_groups
 
 
+@inlined
+def find_widest(keys: Any, units: Any, order: Any, begin: Any, end: Any, step: Any) -> Any:
+    """(column of largest spread, spread) of every ``step``-th message of ``order[begin:end]``."""
+    widest = 0
+    spread = 0.0
+    for column in range(units.shape[0]):
+        low = np.int64(keys[order[begin], column])
+        high = low
+        for i in range(begin, end, max(step, 1)):
+            key = np.int64(keys[order[i], column])
+            low = min(low, key)
+            high = max(high, key)
+        if (high - low) * units[column] > spread:
+            spread = (high - low) * units[column]
+            widest = column
+    return widest, spread
+
+
 @kernel
-def sort_groups(packed: Any, order: Any, ends: Any, n_groups: Any) -> None:
-    """Sort each minibatch lexicographically."""
-    begin = 0
-    for group in range(n_groups):
+def sort_groups(packed: Any, order: Any, ends: Any, first: Any, n_groups: Any) -> None:
+    """Sort each minibatch from the first on lexicographically."""
+    begin = ends[first - 1] if first > 0 else 0
+    for group in range(first, n_groups):
         end = ends[group]
         if end - begin <= 64:
             for i in range(begin + 1, end):

@@ -301,6 +301,31 @@ def steps(typing_context: Any, values: Any, offset: Any) -> Any:
     return signature, generate
 
 
+@intrinsic
+def lowest(typing_context: Any, values: Any, offset: Any) -> Any:
+    """The least of the 64 values at ``values[offset:]``."""
+    return types.int16(values, types.int64), _reduced("smin")
+
+
+@intrinsic
+def highest(typing_context: Any, values: Any, offset: Any) -> Any:
+    """The greatest of the 64 values at ``values[offset:]``."""
+    return types.int16(values, types.int64), _reduced("smax")
+
+
+def _reduced(how: str) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        reduce = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(_I16, [_VECTOR]),
+            f"llvm.vector.reduce.{how}.v{LANES}i16",
+        )
+        return builder.call(reduce, [_load(builder, data, args[1])])
+
+    return generate
+
+
 SPARE = 16
 """Elements beyond the last one that ``gather`` may overwrite."""
 _OCTET = ir.VectorType(ir.IntType(32), 8)
@@ -361,6 +386,47 @@ def _gather_sixteens(builder: Any, source: Any, base: Any, lanes: Any, target: A
         here = builder.and_(shifted, ir.Constant(_I64, 0xFFFF))
         at = builder.add(at, builder.call(population, [here]))
     return at
+
+
+@intrinsic
+def squeeze(typing_context: Any, values: Any, base: Any, lanes: Any, out: Any, at: Any) -> Any:
+    """Copy the int16 ``values[base + lane]`` of the set lanes to ``out[at:]``, in order.
+
+    Up to 64 elements from ``out[at]`` on are overwritten.
+    """
+    signature = types.void(values, types.int64, types.uint64, out, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source = context.make_array(sig.args[0])(context, builder, args[0]).data
+        target = context.make_array(sig.args[3])(context, builder, args[3]).data
+        emit = _squeeze_halves if _FEATURES.get("avx512vbmi2") else _gather_one_by_one
+        emit(builder, source, args[1], args[2], target, args[4])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _squeeze_halves(builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any) -> None:
+    """Thirty-two lanes at a time, by the instruction that is made for it."""
+    half, mask_type = ir.VectorType(_I16, 32), ir.VectorType(ir.IntType(1), 32)
+    compress = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(half, [half, half, mask_type]),
+        "llvm.x86.avx512.mask.compress.v32i16",
+    )
+    population = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
+    )
+    for part in range(2):
+        shifted = builder.lshr(lanes, ir.Constant(_I64, 32 * part))
+        mask = builder.bitcast(builder.trunc(shifted, ir.IntType(32)), mask_type)
+        place = builder.gep(source, [builder.add(base, ir.Constant(_I64, 32 * part))])
+        values = builder.load(builder.bitcast(place, half.as_pointer()))
+        values.align = 2
+        where = builder.bitcast(builder.gep(target, [at]), half.as_pointer())
+        builder.store(builder.call(compress, [values, values, mask]), where).align = 2
+        here = builder.and_(lanes, ir.Constant(_I64, 0xFFFFFFFF))
+        at = builder.add(at, builder.call(population, [here]))
 
 
 def _gather_octets(builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any) -> Any:
