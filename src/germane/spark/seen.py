@@ -55,5 +55,5 @@ class Seen:
         for run, shorter in zip(self._runs, self._runs[1:], strict=False):
             assert len(run) > 2 * len(shorter)
         everything = np.concatenate([np.empty(0, np.int64), *self._runs])
-        assert all((np.diff(run) > 0).all() for run in self._runs)
+        assert all((run[1:] > run[:-1]).all() for run in self._runs)
         assert len(np.unique(everything)) == len(everything)
