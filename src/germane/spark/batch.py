@@ -102,27 +102,23 @@ def in_order(events: DataFrame, n_shards: int) -> DataFrame:
 def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
     """One row a delivery; dead letters have no profiles, and so no rows.
 
-    What is never null is said to be so before lists are taken apart: the JVM then has no nulls to
-    look for, or to note, in each of millions of rows.
+    What is never null is said to be so: the JVM then has no nulls to look for, or to note, in each
+    of millions of rows.
     """
-    sure = (
-        "coalesce(seq, 0L) AS seq",
-        f"coalesce(profiles, CAST(array() AS array<{agreed.ids}>)) AS profiles",
-    )
+    seq = "coalesce(seq, 0L) AS seq"
+    profiles = f"coalesce(profiles, CAST(array() AS array<{agreed.ids}>))"
     message = f"CAST(message AS {agreed.message}) AS message"
     nobody = f"CAST(NULL AS {agreed.context}) AS context"
     if agreed.owned or agreed.document:
-        each = found.selectExpr(*sure, message, "contexts", "costs").selectExpr(
-            "seq", "message", "contexts", "costs", "posexplode(profiles) AS (_at, profile)"
+        each = found.selectExpr(
+            seq, message, "contexts", "costs", f"posexplode({profiles}) AS (_at, profile)"
         )
         context = f"CAST(get(contexts, _at) AS {agreed.context}) AS context"
         cost = ["coalesce(get(costs, _at), 0D) AS cost"] if agreed.document else []
         return each.selectExpr(
             "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", context, *cost
         )
-    each = found.selectExpr(*sure, message).selectExpr(
-        "seq", "message", "explode(profiles) AS profile", nobody
-    )
+    each = found.selectExpr(seq, message, f"explode({profiles}) AS profile", nobody)
     if agreed.profile == agreed.ids:
         return each
     return each.selectExpr(
