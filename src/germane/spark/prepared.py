@@ -100,7 +100,10 @@ class Prepared(NamedTuple):
 
     def _n_tasks(self, session: Any) -> int:
         """Tasks that messages are spread over where any will do; Connect does not tell the best."""
-        return self.shards if is_remote(session) else session.sparkContext.defaultParallelism
+        if is_remote(session):
+            return self.shards
+        n_at_once: int = session.sparkContext.defaultParallelism
+        return n_at_once
 
 
 def prepare(
