@@ -210,8 +210,11 @@ def test_twice_before_everything_is_once(session):
 
 
 @pytest.mark.parametrize(("seed", "shards"), [(6, 3)])
-def test_prepared_once(session, tmp_path, seed, shards):
-    """Profiles that are compiled once give the answers of a job that registers them."""
+def test_prepared_once(session, tmp_path, monkeypatch, seed, shards):
+    """Profiles that are compiled once give the answers of a job that registers them.
+
+    Messages go to any worker, which has all shards; or, where shards are large, to each shard.
+    """
     before, events = draw(seed)
     events = [e for e in events if e["kind"] in ("message", "update")]
     inputs = frames(session, before, events)
@@ -220,8 +223,15 @@ def test_prepared_once(session, tmp_path, seed, shards):
     ready = spark.prepare(messages, profiles, contexts, updates, shards=shards, path=tmp_path)
     refused = embedded(before, [])[1]
     assert sorted((None, json.loads(r["event"])["id"]) for r in ready.rejected) == sorted(refused)
-    for part in (None, updates, None):  # updates are that job's alone
-        found = sorted(map(tuple, ready.match(messages, part).collect()), key=str)
+    twice = messages.union(messages.where("seq % 3 = 0"))
+    for part, given, small in (
+        (None, messages, 1 << 30),
+        (updates, messages, 1 << 30),
+        (None, twice, 1 << 30),  # updates were that job's alone
+        (None, twice, 0),
+    ):
+        monkeypatch.setattr("germane.spark.prepared.EVERYWHERE_BYTES", small)
+        found = sorted(map(tuple, ready.match(given, part).collect()), key=str)
         chosen = [e for e in events if part is not None or e["kind"] == "message"]
         assert found == embedded(before, chosen)[0]
         assert len(found) > 20

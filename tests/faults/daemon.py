@@ -2,9 +2,17 @@
 
 A worker that is killed is then replaced in milliseconds. With ``GERMANE_SMALL_STATE`` snapshots of
 shards are written every few micro-batches, so that faults also meet those.
+
+Micro-batches are quick, and a kill that comes at random may find no task to hit. So a worker can
+be asked to stand still in the midst of one: the file that ``GERMANE_STAND_STILL`` names says where,
+and the worker that meets it first renames it to its own number and waits to be killed.
 """
 
 import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas  # type: ignore[import-untyped]  # noqa: F401
@@ -28,7 +36,39 @@ def warm() -> None:
     f.process(pa.table(events))
 
 
+STILL_S = 30.0
+"""Then a worker goes on: nobody came to kill it."""
+
+
+def stand_still(order: Path, where: str) -> None:
+    """Wait here, if that is the order and no other worker has taken it."""
+    try:
+        if order.read_text() != where:
+            return
+        taken = order.rename(f"{order}.{os.getpid()}")
+    except FileNotFoundError:
+        return
+    end = time.monotonic() + STILL_S
+    while taken.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def follow_orders(order: Path) -> None:
+    """Let shards look for an order before they take a micro-batch, and when its state is kept."""
+    take = replicas.Replica._take
+
+    def _take(self: Any, *given: Any) -> Iterator[Any]:
+        stand_still(order, "before")
+        rows = list(take(self, *given))
+        stand_still(order, "after")
+        yield from rows
+
+    replicas.Replica._take = _take  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    if os.environ.get("GERMANE_STAND_STILL"):
+        follow_orders(Path(os.environ["GERMANE_STAND_STILL"]))
     if os.environ.get("GERMANE_SMALL_STATE"):
         replicas.LEAST_DELTAS = 0
         replicas.MOST_DELTAS = 3

@@ -23,14 +23,23 @@ CUTS = ("any time", "at once", "computing", "writing", "written", "done")
 
 
 def kill_workers(play: Play, pick: random.Random) -> None:
-    """Python workers die while they compute: their tasks are tried again."""
+    """Python workers die while they compute: their tasks are tried again.
+
+    The first is one that was asked to stand still in a task, so that something is hit however
+    quick a micro-batch is; the others die wherever they are.
+    """
     lost = play.driver.n_lost_tasks()
     for _ in range(min(pick.randint(1, 2), play.n_left)):
         before = checkpoint.planned(play.root)
+        play.driver.order_still(pick.choice(("before", "after")))
         play.publish()
         play.driver.ask("settle")
         _wait_until_planned(play, before + 1)
-        for _ in range(pick.randint(1, 2)):  # a task has four attempts
+        still = play.driver.standing_still(BATCH_S, lambda: checkpoint.running(play.root))
+        for worker in still:
+            play.counts["workers killed"] += kill(worker)
+        play.driver.end_order()
+        if pick.random() < 0.5:  # a task has four attempts
             time.sleep(pick.random() * pick.choice((0.0, 0.05, 0.4)))  # a batch may be quick
             play.counts["workers killed"] += _kill_one_at_work(play, pick)
         _settled_by_now(play)

@@ -36,6 +36,7 @@ class Driver:
         self.about = {"cores": cores, "small_state": small_state, **settings}
         scratch.mkdir(parents=True, exist_ok=True)
         self.log = scratch / "driver.log"
+        self._order = scratch / "stand-still"
         root = TESTS.parent
         told = {
             "master": f"local[{cores},4]",
@@ -60,6 +61,7 @@ class Driver:
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(paths),
                     "GERMANE_SMALL_STATE": "1" if small_state else "",
+                    "GERMANE_STAND_STILL": str(self._order),
                 },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -122,6 +124,26 @@ class Driver:
                     return busy
                 time.sleep(0.002)
         return []
+
+    def order_still(self, where: str) -> None:
+        """Ask a worker to stand still in its next task: "before" it plays events, or "after"."""
+        written = self._order.with_suffix(".part")
+        written.write_text(where)
+        written.rename(self._order)
+
+    def standing_still(self, seconds: float, go_on: Callable[[], bool]) -> list[int]:
+        """The worker that follows the order, as soon as one does; none if it takes long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and go_on():
+            for taken in self._order.parent.glob(f"{self._order.name}.[0-9]*"):
+                return [int(taken.suffix[1:])]
+            time.sleep(0.002)
+        return []
+
+    def end_order(self) -> None:
+        """Nobody need stand still any longer."""
+        for order in self._order.parent.glob(f"{self._order.name}*"):
+            order.unlink(missing_ok=True)
 
     def n_lost_tasks(self) -> int:
         """How many attempts at tasks have failed so far."""

@@ -21,7 +21,7 @@ from germane.spark.events import (
 )
 from germane.spark.graphs import described
 from germane.spark.layout import HOME, LETTER, SHARD, Layout
-from germane.spark.shards import Shard
+from germane.spark.shards import Played, Shard
 
 
 class Results:
@@ -100,19 +100,25 @@ def in_order(events: DataFrame, n_shards: int) -> DataFrame:
 
 
 def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
-    """One row a delivery; dead letters have no profiles, and so no rows."""
+    """One row a delivery; dead letters have no profiles, and so no rows.
+
+    What is never null is said to be so: the JVM then has no nulls to look for, or to note, in each
+    of millions of rows.
+    """
+    seq = "coalesce(seq, 0L) AS seq"
+    profiles = f"coalesce(profiles, CAST(array() AS array<{agreed.ids}>))"
     message = f"CAST(message AS {agreed.message}) AS message"
     nobody = f"CAST(NULL AS {agreed.context}) AS context"
     if agreed.owned or agreed.document:
         each = found.selectExpr(
-            "seq", message, "contexts", "costs", "posexplode(profiles) AS (_at, profile)"
+            seq, message, "contexts", "costs", f"posexplode({profiles}) AS (_at, profile)"
         )
         context = f"CAST(get(contexts, _at) AS {agreed.context}) AS context"
         cost = ["coalesce(get(costs, _at), 0D) AS cost"] if agreed.document else []
         return each.selectExpr(
             "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", context, *cost
         )
-    each = found.selectExpr("seq", message, "explode(profiles) AS profile", nobody)
+    each = found.selectExpr(seq, message, f"explode({profiles}) AS profile", nobody)
     if agreed.profile == agreed.ids:
         return each
     return each.selectExpr(
@@ -139,14 +145,18 @@ def play_shards(
             continue
         if shard is None:
             shard = shard_of(batch.column(SHARD)[0].as_py())
-        played = shard.play(_completed(pa.Table.from_batches([batch])))
-        for table in played.found:
-            yield from table.to_batches()
-        if played.letters:
-            yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()
+        yield from found_batches(shard.play(completed(pa.Table.from_batches([batch]))), agreed)
 
 
-def _completed(table: pa.Table) -> pa.Table:
+def found_batches(played: Played, agreed: Layout) -> Iterator[Any]:
+    """What a shard found, as record batches of ``FOUND``."""
+    for table in played.found:
+        yield from table.to_batches()
+    if played.letters:
+        yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()
+
+
+def completed(table: pa.Table) -> pa.Table:
     """With the columns that messages alone travel without."""
     if "kind" in table.column_names:
         return table

@@ -18,7 +18,7 @@ from germane.model import InvalidValue, Schema
 from germane.model.types import CATEGORY, XML
 from germane.spark.documents import SQL, parser
 from germane.spark.graphs import attributes
-from germane.spark.layout import DOCUMENT, FIELDS, HOME, SHARD, VALUES, Layout
+from germane.spark.layout import DOCUMENT, EVENT, FIELDS, HOME, SHARD, VALUES, Layout
 from germane.spark.sessions import is_remote
 
 MOST_SHARDS = 100_000
@@ -141,13 +141,26 @@ def merge(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
 
 def merge_messages(messages: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
     """Messages alone, a row for each shard, without the columns that only other events have."""
+    columns = _message_columns(messages, agreed)
+    return messages.selectExpr(f"explode({_all_shards(n_shards)}) AS {SHARD}", *columns)
+
+
+def gather_messages(messages: DataFrame, agreed: Layout, n_parts: int) -> DataFrame:
+    """Messages alone, each once, as structs in one column; those of one ``seq`` come together.
+
+    One column, since the driver asks the JVM about each column of a frame that goes to Python.
+    """
+    columns = ", ".join(_message_columns(messages, agreed))
+    return messages.selectExpr(f"struct({columns}) AS {EVENT}").repartition(n_parts, f"{EVENT}.seq")
+
+
+def _message_columns(messages: DataFrame, agreed: Layout) -> list[str]:
     there = set(messages.columns)
-    columns = [
+    return [
         f"{_cast(messages, name, kind)} AS {quoted(name)}"
         for name, kind in event_columns(agreed).items()
         if name in there and (name not in FIELDS or name in ("seq", "id", "address"))
     ]
-    return messages.selectExpr(f"explode({_all_shards(n_shards)}) AS {SHARD}", *columns)
 
 
 def merge_stream(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:

@@ -15,6 +15,8 @@ VALUES = "values"
 """The kind of what contexts held before everything; the other kinds are the filter's."""
 SHARD, HOME = PLACING = ("_shard", "_home")
 """Where an event must be seen (null: its kind says it), and who answers for it."""
+EVENT = "_event"
+"""A message as a struct."""
 FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "removed", "address")
 """Columns of events that are not attributes."""
 FOUND = (

@@ -4,6 +4,9 @@ A batch job that registers its profiles anew pays for them each time. ``prepare`
 their shards and saves each shard's filter, indexes included, as a file; ``Prepared.match`` sends
 messages to the shards. A Python worker loads a shard when it first meets it, and keeps it. With
 ``updates``, the contexts change for that job alone: what was prepared stays as it was.
+
+Where all shards together are small, and only messages come, each worker has all of them, as Spark
+joins with a small table: a message then travels once, to whichever worker, and not to each shard.
 """
 
 import tempfile
@@ -21,20 +24,32 @@ from germane.approx.transformations import Transformations
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 from germane.spark import images
-from germane.spark.batch import Results, in_order, messages_in_order, play_shards
+from germane.spark.batch import (
+    Results,
+    completed,
+    found_batches,
+    in_order,
+    messages_in_order,
+    play_shards,
+)
 from germane.spark.events import (
     Inputs,
     check_shards,
+    gather_messages,
     layout,
     merge,
     merge_before,
     with_parsed,
 )
 from germane.spark.graphs import described
-from germane.spark.layout import LETTER, SHARD, Layout
+from germane.spark.layout import EVENT, LETTER, SHARD, Layout
+from germane.spark.seen import Seen
+from germane.spark.sessions import is_remote
 from germane.spark.shards import Shard
 
-SAVED = "shard int, profiles bigint, contexts bigint, letters array<struct<seq: bigint, kind: string, reason: string, event: string>>"  # noqa: E501
+SAVED = "shard int, profiles bigint, bytes bigint, letters array<struct<seq: bigint, kind: string, reason: string, event: string>>"  # noqa: E501
+EVERYWHERE_BYTES = 1 << 28
+"""Bytes of all shards together up to which a worker has all of them."""
 MOST_KEPT = 64
 KEPT: "OrderedDict[tuple[str, int], Shard]" = OrderedDict()
 """Shards that this worker has loaded, the last used last."""
@@ -48,6 +63,7 @@ class Prepared(NamedTuple):
     agreed: Layout
     profiles: int  # registered
     rejected: list[dict[str, Any]]  # dead letters
+    nbytes: int  # of all shards, saved
 
     def match(self, messages: DataFrame, updates: DataFrame | None = None) -> DataFrame:
         """Who gets which message, as ``spark.match`` has it."""
@@ -70,12 +86,24 @@ class Prepared(NamedTuple):
         )
         messages, agreed = with_parsed(messages, agreed)
         inputs = inputs._replace(messages=messages)
-        function = _play_function(self.path, agreed, keeps=updates is None)
-        if updates is None:
-            ordered = messages_in_order(messages, agreed, self.shards)
+        small = self.nbytes <= EVERYWHERE_BYTES and self.shards <= MOST_KEPT
+        if small and updates is None:
+            ordered = gather_messages(messages, agreed, self._n_tasks(inputs.session))
+            function = _everywhere_function(self.path, self.shards, agreed)
         else:
-            ordered = in_order(merge(inputs, agreed, self.shards), self.shards)
+            function = _play_function(self.path, agreed, keeps=updates is None)
+            if updates is None:
+                ordered = messages_in_order(messages, agreed, self.shards)
+            else:
+                ordered = in_order(merge(inputs, agreed, self.shards), self.shards)
         return Results(ordered.mapInArrow(function, agreed.found_in_spark()), agreed)
+
+    def _n_tasks(self, session: Any) -> int:
+        """Tasks that messages are spread over where any will do; Connect does not tell the best."""
+        if is_remote(session):
+            return self.shards
+        n_at_once: int = session.sparkContext.defaultParallelism
+        return n_at_once
 
 
 def prepare(
@@ -103,7 +131,8 @@ def prepare(
     assert before is not None
     told = in_order(before, n_shards).mapInArrow(_save_function(place, agreed), SAVED).collect()
     letters = [letter.asDict() for row in told for letter in row.letters]
-    return Prepared(place, n_shards, agreed, sum(row.profiles for row in told), letters)
+    n_profiles, nbytes = (sum(row[name] for row in told) for name in ("profiles", "bytes"))
+    return Prepared(place, n_shards, agreed, n_profiles, letters, nbytes)
 
 
 def _save_function(path: str, agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -119,15 +148,15 @@ def _save_function(path: str, agreed: Layout) -> Callable[[Iterator[Any]], Itera
         if shard is None:
             return
         files, folder = images.file_system(path)
-        images.save(shard.filter, files, f"{folder}/{shard.number}.shard")
+        saved = f"{folder}/{shard.number}.shard"
+        images.save(shard.filter, files, saved)
         told = [{name: letter[name] for name in LETTER} for letter in letters]
-        stats = shard.filter.stats()
         yield pa.RecordBatch.from_pylist(
             [
                 {
                     "shard": shard.number,
                     "profiles": len(shard.filter),
-                    "contexts": stats["contexts"],
+                    "bytes": files.get_file_info(saved).size,
                     "letters": told,
                 }
             ],
@@ -144,7 +173,7 @@ _SAVED = pa.schema(
     [
         ("shard", pa.int32()),
         ("profiles", pa.int64()),
-        ("contexts", pa.int64()),
+        ("bytes", pa.int64()),
         ("letters", pa.list_(_LETTER)),
     ]
 )
@@ -174,9 +203,41 @@ def play_prepared(batches: Iterator[Any], path: str, agreed: Layout, keeps: bool
 
     yield from play_shards(batches, agreed, shard_of)
     for shard in held if keeps else ():
-        KEPT[path, shard.number] = shard
-        while len(KEPT) > MOST_KEPT:
-            KEPT.popitem(last=False)
+        _keep(path, shard)
+
+
+def _everywhere_function(
+    path: str, n_shards: int, agreed: Layout
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def play(batches: Iterator[Any]) -> Iterator[Any]:
+        from germane.spark.prepared import play_everywhere  # as above
+
+        return play_everywhere(batches, path, n_shards, agreed)
+
+    return play
+
+
+def play_everywhere(
+    batches: Iterator[Any], path: str, n_shards: int, agreed: Layout
+) -> Iterator[Any]:
+    """Messages, each once and in any order, through all shards; this worker has or loads them."""
+    seen = Seen()
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        table = seen.take(completed(pa.Table.from_struct_array(batch.column(EVENT))))
+        for number in range(n_shards):
+            shard = KEPT.pop((path, number), None) or _load(path, number, agreed)
+            shard.filter.rewind()
+            played = shard.play(table)
+            _keep(path, shard)
+            yield from found_batches(played, agreed)
+
+
+def _keep(path: str, shard: Shard) -> None:
+    KEPT[path, shard.number] = shard
+    while len(KEPT) > MOST_KEPT:
+        KEPT.popitem(last=False)
 
 
 def _load(path: str, number: int, agreed: Layout) -> Shard:
