@@ -32,6 +32,7 @@ from rich.table import Table
 from germane.agent import Agent
 
 from . import record
+from .oracle import KnowsTheRest
 from .rounds import Bar, console, show_bars
 from .tastes import SHOWN, Context, Person, Reaction, World
 
@@ -119,37 +120,51 @@ def precision(person: Person, held: list[Context], rank: Any) -> float:
     return hits / (SHOWN * len(held))
 
 
-def live(person: Person, make: Make) -> tuple[list[float], list[float]]:
-    """Precision at the checkpoints before and after a change of taste."""
-    world = person.world
-    held = person.contexts(len(world.held_out), salt=2)
-    learner = make(world, person)
-    rng = np.random.default_rng([world.seed, 5, person.number])
-    looks = iter(person.contexts(MOST_LOOKS, salt=1))
-    curves = []
-    number = 0
-    for taste, checkpoints in ((person, BEFORE), (person.changed(), AFTER)):
-        pieces, values = 0, [precision(taste, held, learner.rank)]
+class Days:
+    """What comes by: contexts and windows of messages, one look at the inbox after the other."""
+
+    def __init__(self, person: Person) -> None:
+        self.world = person.world
+        self.held = person.contexts(len(self.world.held_out), salt=2)
+        self.rng = np.random.default_rng([self.world.seed, 5, person.number])
+        self.looks = iter(person.contexts(MOST_LOOKS, salt=1))
+        self.number = 0
+
+    def spend(self, taste: Person, learner: Learner, checkpoints: tuple[int, ...]) -> list[float]:
+        """Precision at the checkpoints, while a learner hears what somebody of a taste says."""
+        pieces, values = 0, [precision(taste, self.held, learner.rank)]
         while pieces < checkpoints[-1]:
-            context = next(looks)
-            window = world.windows[number % len(world.windows)]
-            number += 1
+            context = next(self.looks)
+            window = self.world.windows[self.number % len(self.world.windows)]
+            self.number += 1
             for at in learner.choose(context, window, SHOWN):
-                reaction = taste.react(window[at], context, rng)
+                reaction = taste.react(window[at], context, self.rng)
                 if reaction is None:
                     continue
                 learner.learn(context, window[at], reaction)
                 pieces += 1
                 if pieces in checkpoints:
-                    values.append(precision(taste, held, learner.rank))
+                    values.append(precision(taste, self.held, learner.rank))
                 if pieces == checkpoints[-1]:
                     break
-        curves.append(values)
-    return curves[0], curves[1]
+        return values
 
 
-def lives(people: list[Person], make: Make) -> list[tuple[list[float], list[float]]]:
-    """Everybody's curves, on all cores; people do not meet."""
+def live(person: Person, make: Make) -> tuple[list[float], list[float]]:
+    """Precision at the checkpoints before and after a change of taste."""
+    days, learner = Days(person), make(person.world, person)
+    before = days.spend(person, learner, BEFORE)
+    return before, days.spend(person.changed(), learner, AFTER)
+
+
+def recover(person: Person) -> tuple[list[float], list[float]]:
+    """The same for who knows all but what is new."""
+    before = [others(person)[KNOWS]] * len(BEFORE)
+    return before, Days(person).spend(person.changed(), KnowsTheRest(person), AFTER)
+
+
+def lives(people: list[Person], make: Make | None) -> list[tuple[list[float], list[float]]]:
+    """Everybody's curves, on all cores; people do not meet. Without a learner: the ceiling."""
     _TASK[:] = [people, make]
     with get_context("fork").Pool() as pool:
         return pool.map(_one, range(len(people)), chunksize=1)
@@ -160,7 +175,7 @@ _TASK: list[Any] = []  # what forked processes work on
 
 def _one(number: int) -> tuple[list[float], list[float]]:
     people, make = _TASK
-    return live(people[number], make)
+    return recover(people[number]) if make is None else live(people[number], make)
 
 
 def others(person: Person) -> dict[str, float]:

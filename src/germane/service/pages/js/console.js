@@ -151,11 +151,11 @@ function drawBatching(place) {
   const b = stats.filter?.batching ?? {};
   const stages = Object.entries(b.stage_ns ?? {});
   const total = stages.reduce((sum, [, ns]) => sum + ns, 0);
-  show(place, h("h2", {}, "Batching and shards"), h("dl", { class: "facts" },
+  show(place, h("h2", {}, stats.shards ? "Batching and shards" : "Batching"), h("dl", { class: "facts" },
     fact("strategy", `${b.strategy ?? "–"}${b.last ? `, now ${b.last}` : ""}`), fact("grouping", String(b.grouping ?? "–").replaceAll("'", "")),
     fact("minibatches", number(b.minibatches)), fact("messages in one", number(b.minibatch, 1)),
     stages.map(([name, ns]) => fact(`time to ${name}`, total ? `${number((100 * ns) / total, 0)} %` : "–")),
-    fact("shards", stats.shards ? shards(stats.shards) : "one: this matcher holds every profile; on Spark, routing prunes shards")));
+    stats.shards ? fact("shards", shards(stats.shards)) : null));
 }
 
 const shards = (s) => `${number(s.count)}, ${number(100 * (s.pruned ?? 0), 1)} % of messages spared a shard`;
