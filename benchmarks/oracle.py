@@ -3,9 +3,9 @@
 After a change of taste (`tastes`), this learner knows the seven interests that stayed, that three
 ended, when, and in which contexts their successors hold; which 30 to 40 topics these can be, all
 equally likely; how people react, with its noise. It keeps the exact posterior over the three topics
-(a table of all triples), ranks by the probability that a message is relevant, which is the best there
-is, and shows what it is least sure about: pieces of feedback are spent on finding out alone. No
-learner that has to find out any of this can be expected to do better.
+(a table of all triples), ranks by the probability that a message is relevant, which is the best
+there is, and shows what it is least sure about: all feedback is spent on finding out. A learner
+that has to find out any of the rest, too, can hardly do better.
 """
 
 from __future__ import annotations
