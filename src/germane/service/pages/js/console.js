@@ -137,7 +137,7 @@ function drawIndex(place) {
     h("p", {}, h("span", { class: "chip accent" }, f.index ?? "–"), " ", h("span", { class: "soft small" }, `policy ${f.policy ?? "–"} · ${number((f.bytes ?? 0) / 1048576, 1)} MiB · ${number(f.swept ?? 0)} rows swept`)),
     f.tables?.length ? h("table", {},
       h("caption", { class: "visually-hidden" }, "Tables of the index"),
-      h("thead", {}, h("tr", {}, ["Attributes", "Indexed", "Waiting", "Let loose", "Builds", "Follows contexts by"].map((t, k) => h("th", { scope: "col", class: k > 0 && k < 5 ? "n" : "" }, t)))),
+      h("thead", {}, h("tr", {}, ["Attributes", "Indexed", "Waiting", "Let loose", "Builds", "Follows by"].map((t, k) => h("th", { scope: "col", class: k > 0 && k < 5 ? "n" : "" }, t)))),
       h("tbody", {}, f.tables.map((t) => h("tr", {},
         h("td", {}, t.attributes?.join(", ") || "–", t.loose?.length ? h("span", { class: "soft small" }, ` (loose: ${t.loose.join(", ")})`) : ""),
         h("td", { class: "n" }, number(t.inside)), h("td", { class: "n" }, number(t.waiting)), h("td", { class: "n" }, number(t.expelled)), h("td", { class: "n" }, number(t.builds)), h("td", {}, t.follows_contexts_by))))) : h("p", { class: "soft" }, "No table yet."),
