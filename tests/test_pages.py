@@ -593,6 +593,20 @@ def test_the_demo_shows_who_gets_what_and_takes_wishes(town, pages):
     page.click("#news summary >> nth=0")
     expect(page.locator(".verdicts").first.locator("li")).to_have_count(6)
     expect(page.locator("#figures")).to_contain_text("37 people")
+    page.click("text=Something of your own")  # the editor opens on the phone
+    expect(phone.locator("main h1")).to_have_text("New subscription")
+    phone.get_by_role("button", name="A topic").click()
+    phone.get_by_label("Line 1: value", exact=True).fill("Weather")
+    expect(phone.locator("#verdict")).to_have_text("✓ Valid")
+    phone.get_by_role("button", name="Subscribe").click()
+    expect(phone.locator(".sub .title", has_text="Weather")).to_be_visible()
+    phone.locator("#tabs >> text=Inbox").click()
+    own = phone.locator(".item .why", has_text="Weather")
+    for _ in range(400):
+        stage.step()
+        if own.count():
+            break
+    expect(own.first).to_be_visible()
     stage.close()
     if AXE.exists():  # the page as people see it, with news, names and a phone on it
         found = {}
