@@ -1,6 +1,6 @@
 """Does an agent that knows the context bring what is germane now? Simulated people (`tastes`).
 
-    python -m benchmarks.interests --people 200
+    python -m benchmarks.interests --people 30 --seeds 1 103 105
 
 A person looks at the inbox; the learner shows ten of the messages that came by since the last
 look, and hears reactions. At every checkpoint (pieces of feedback) it ranks held-out windows of
@@ -14,7 +14,10 @@ the first ten that are relevant there and then, by the hidden taste, without noi
 - a topic subscription: the same with `topic WITHIN`, so that topics below are found, too;
 - someone who knows the hidden tastes, and someone who shows the newest.
 
-After 300 pieces three tastes change. Recovered is who is back at 95 % of the precision before.
+After 300 pieces three tastes change. Recovered is who is back at 95 % of the precision before. How
+far one can come is shown by someone who knows everything but the three new topics (`oracle`).
+Learners are measured by what they would rank first, so that showing things only to find out costs
+them nothing there; therefore the share of what was shown that was relevant is reported, too.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import os
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from rich.table import Table
@@ -32,6 +35,7 @@ from rich.table import Table
 from germane.agent import Agent
 
 from . import record
+from .oracle import KnowsTheRest
 from .rounds import Bar, console, show_bars
 from .tastes import SHOWN, Context, Person, Reaction, World
 
@@ -42,6 +46,7 @@ RECOVERED = 0.95
 MOST_LOOKS = 400
 WITH, WITHOUT, RIVER = "with context", "without context", "river"
 KEYWORDS, TOPICS, KNOWS, NEWEST = "keywords", "topics", "knows the tastes", "newest"
+CEILING = "knows all but the new"
 
 
 class Learner(Protocol):
@@ -119,37 +124,65 @@ def precision(person: Person, held: list[Context], rank: Any) -> float:
     return hits / (SHOWN * len(held))
 
 
-def live(person: Person, make: Make) -> tuple[list[float], list[float]]:
-    """Precision at the checkpoints before and after a change of taste."""
-    world = person.world
-    held = person.contexts(len(world.held_out), salt=2)
-    learner = make(world, person)
-    rng = np.random.default_rng([world.seed, 5, person.number])
-    looks = iter(person.contexts(MOST_LOOKS, salt=1))
-    curves = []
-    number = 0
-    for taste, checkpoints in ((person, BEFORE), (person.changed(), AFTER)):
-        pieces, values = 0, [precision(taste, held, learner.rank)]
+class Days:
+    """What comes by: contexts and windows of messages, one look at the inbox after the other."""
+
+    def __init__(self, person: Person) -> None:
+        self.world = person.world
+        self.held = person.contexts(len(self.world.held_out), salt=2)
+        self.rng = np.random.default_rng([self.world.seed, 5, person.number])
+        self.looks = iter(person.contexts(MOST_LOOKS, salt=1))
+        self.number = 0
+        self.shown: list[bool] = []  # whether what was shown was relevant
+
+    def spend(self, taste: Person, learner: Learner, checkpoints: tuple[int, ...]) -> list[float]:
+        """Precision at the checkpoints, while a learner hears what somebody of a taste says."""
+        pieces, values = 0, [precision(taste, self.held, learner.rank)]
         while pieces < checkpoints[-1]:
-            context = next(looks)
-            window = world.windows[number % len(world.windows)]
-            number += 1
+            context = next(self.looks)
+            window = self.world.windows[self.number % len(self.world.windows)]
+            self.number += 1
             for at in learner.choose(context, window, SHOWN):
-                reaction = taste.react(window[at], context, rng)
+                self.shown.append(taste.relevant(window[at], context))
+                reaction = taste.react(window[at], context, self.rng)
                 if reaction is None:
                     continue
                 learner.learn(context, window[at], reaction)
                 pieces += 1
                 if pieces in checkpoints:
-                    values.append(precision(taste, held, learner.rank))
+                    values.append(precision(taste, self.held, learner.rank))
                 if pieces == checkpoints[-1]:
                     break
-        curves.append(values)
-    return curves[0], curves[1]
+        return values
 
 
-def lives(people: list[Person], make: Make) -> list[tuple[list[float], list[float]]]:
-    """Everybody's curves, on all cores; people do not meet."""
+class Lived(NamedTuple):
+    """Precision at the checkpoints before and after a change of taste; of what was shown, too."""
+
+    before: list[float]
+    after: list[float]
+    shown: list[float]  # before, after
+
+
+def live(person: Person, make: Make) -> Lived:
+    """A person's life with a learner."""
+    days, learner = Days(person), make(person.world, person)
+    before = days.spend(person, learner, BEFORE)
+    shown, days.shown = days.shown, []
+    after = days.spend(person.changed(), learner, AFTER)
+    return Lived(before, after, [float(np.mean(shown)), float(np.mean(days.shown))])
+
+
+def recover(person: Person) -> Lived:
+    """The same with who knows all but what is new."""
+    days = Days(person)
+    before = others(person)[KNOWS]
+    after = days.spend(person.changed(), KnowsTheRest(person), AFTER)
+    return Lived([before] * len(BEFORE), after, [before, float(np.mean(days.shown))])
+
+
+def lives(people: list[Person], make: Make | None) -> list[Lived]:
+    """Everybody's life, on all cores; people do not meet. Without a learner: the ceiling."""
     _TASK[:] = [people, make]
     with get_context("fork").Pool() as pool:
         return pool.map(_one, range(len(people)), chunksize=1)
@@ -158,9 +191,9 @@ def lives(people: list[Person], make: Make) -> list[tuple[list[float], list[floa
 _TASK: list[Any] = []  # what forked processes work on
 
 
-def _one(number: int) -> tuple[list[float], list[float]]:
+def _one(number: int) -> Lived:
     people, make = _TASK
-    return live(people[number], make)
+    return recover(people[number]) if make is None else live(people[number], make)
 
 
 def others(person: Person) -> dict[str, float]:
@@ -188,31 +221,48 @@ def others(person: Person) -> dict[str, float]:
 
 
 def judge(means: dict[str, Any]) -> list[Bar]:
-    before, after = means[WITH]["before"], means[WITH]["after"]
-    back = [n for n, value in zip(AFTER, after, strict=True) if value >= RECOVERED * before[-1]]
+    before = means[WITH]["before"][-1]
     return [
-        Bar("with context / without", before[-1] / means[WITHOUT]["before"][-1], 1.5),
-        Bar("with context / keyword subscription", before[-1] / means[KEYWORDS], 3.0),
-        Bar("pieces of feedback to recover", min(back, default=np.inf), 50, False, ""),
+        Bar("with context / without", before / means[WITHOUT]["before"][-1], 1.5),
+        Bar("with context / keyword subscription", before / means[KEYWORDS], 3.0),
+        Bar("pieces of feedback to recover", recovery(means[WITH]), 50, False, ""),
     ]
 
 
-def measure(n_people: int, seed: int, makes: dict[str, Make]) -> dict[str, Any]:
-    """Curves and figures, means over people; the people's own figures for error bars."""
-    world = World(seed)
-    people = [Person.draw(world, number) for number in range(n_people)]
+def recovery(curves: dict[str, list[float]]) -> float:
+    """After how many pieces of feedback somebody is back at what it was."""
+    back = RECOVERED * curves["before"][-1]
+    return min(
+        (n for n, v in zip(AFTER, curves["after"], strict=True) if v >= back), default=np.inf
+    )
+
+
+def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> dict[str, Any]:
+    """Curves and figures, means over people; and of each world by itself."""
+    worlds = [World(seed) for seed in seeds]
+    people = [Person.draw(world, number) for world in worlds for number in range(n_people)]
     plain = [others(person) for person in people]
-    means: dict[str, Any] = {name: float(np.mean([p[name] for p in plain])) for name in plain[0]}
-    final: dict[str, Any] = {}
+    curves: dict[str, list[Lived]] = {}
     for name, make in makes.items():
-        console.print(f"{n_people} people, {name}")
-        curves = lives(people, make)
-        means[name] = {
-            "before": np.mean([before for before, _ in curves], axis=0).tolist(),
-            "after": np.mean([after for _, after in curves], axis=0).tolist(),
+        console.print(f"{len(people)} people, {name}")
+        curves[name] = lives(people, make)
+
+    def means(which: slice) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            name: float(np.mean([p[name] for p in plain[which]])) for name in plain[0]
         }
-        final[name] = [before[-1] for before, _ in curves]
-    return {"means": means, "people": final, "plain": plain}
+        for name, lived in curves.items():
+            columns = zip(*lived[which], strict=True)
+            found[name] = {
+                part: np.mean(rows, axis=0).tolist()
+                for part, rows in zip(Lived._fields, columns, strict=True)
+            }
+        return found
+
+    by_seed = {
+        str(seed): means(slice(i * n_people, (i + 1) * n_people)) for i, seed in enumerate(seeds)
+    }
+    return {"means": means(slice(None)), "by seed": by_seed}
 
 
 def show(means: dict[str, Any]) -> None:
@@ -227,29 +277,45 @@ def show(means: dict[str, Any]) -> None:
         for at, pieces in enumerate(checkpoints):
             values = [f"{means[name][phase][at]:.3f}" for name in learners]
             table.add_row(f"{pieces}" if phase == "before" else f"changed, {pieces}", *values)
+    shown = [" then ".join(f"{v:.2f}" for v in means[name]["shown"]) for name in learners]
+    table.add_row("relevant, of what was shown", *shown)
+    table.add_row("pieces to recover", *(f"{recovery(means[name]):.0f}" for name in learners))
+    console.print(table)
+
+
+def show_seeds(by_seed: dict[str, Any]) -> None:
+    """The bars in each world."""
+    bars = {seed: judge(means) for seed, means in by_seed.items()}
+    table = Table("seed", *(bar.name for bar in next(iter(bars.values()))), "share after 50")
+    for seed, row in bars.items():
+        curves = by_seed[seed][WITH]
+        share = curves["after"][AFTER.index(50)] / curves["before"][-1]
+        table.add_row(seed, *(f"{bar.value:.2f}" for bar in row), f"{share:.2f}")
     console.print(table)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, draw, record."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--people", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--people", type=int, default=30, help="in each world")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="one world each")
     parser.add_argument("--river", action="store_true", help="measure river's learner, too")
     parser.add_argument("--out", type=Path, help="a folder for the plot")
     chosen = parser.parse_args(arguments)
-    makes: dict[str, Make] = {
+    makes: dict[str, Make | None] = {
         WITH: lambda world, person: Learning(world, person, True),
         WITHOUT: lambda world, person: Learning(world, person, False),
     }
     if chosen.river:
         makes[RIVER] = River
-    observed = measure(chosen.people, chosen.seed, makes)
+    makes[CEILING] = None
+    observed = measure(chosen.people, chosen.seeds, makes)
     show(observed["means"])
+    show_seeds(observed["by seed"])
     bars = judge(observed["means"])
     show_bars(bars)
     observed["bars"] = [bar.as_dict() for bar in bars]
-    parameters = {"people": chosen.people, "seed": chosen.seed, "before": BEFORE, "after": AFTER}
+    parameters = {"people": chosen.people, "seeds": chosen.seeds, "before": BEFORE, "after": AFTER}
     path = record.write("interests", parameters, observed)
     console.print(f"record: {os.path.relpath(path)}")
     if chosen.out is not None:
@@ -265,17 +331,23 @@ def draw(means: dict[str, Any], out: Path) -> None:
     figure, axes = panels(2)
     for panel, phase, pieces in ((axes[0], "before", BEFORE), (axes[1], "after", AFTER)):
         for name, value in means.items():
-            if isinstance(value, dict):
-                panel.plot(pieces, value[phase], marker="o", markersize=3, label=name)
-            elif phase == "before":
+            if isinstance(value, dict) and (name != CEILING or phase == "after"):
+                style = "--" if name == CEILING else "-"
+                panel.plot(pieces, value[phase], style, marker="o", markersize=3, label=name)
+            elif phase == "before" and not isinstance(value, dict):
                 panel.axhline(value, linestyle="--", linewidth=0.8, color="0.5")
                 panel.annotate(name, (pieces[-1], value), ha="right", va="bottom", fontsize=7)
         panel.set_ylim(0, 1)
-    back = RECOVERED * means[WITH]["before"][-1]
-    axes[1].axhline(back, linestyle=":", color="0.3")
-    axes[1].annotate("recovered", (AFTER[-1], back), ha="right", va="bottom", fontsize=7)
+    for at, name in enumerate((WITH, CEILING)):
+        back = RECOVERED * means[name]["before"][-1]
+        axes[1].axhline(back, linestyle=":", color=f"C{2 * at}")
+        words = f"recovered ({name})"
+        axes[1].annotate(words, (AFTER[-1], back), ha="right", va="bottom", fontsize=7)
+    axes[1].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
     dress(axes[0], "learning", "pieces of feedback", "precision@10")
     dress(axes[1], "after three of ten tastes changed", "pieces of feedback since", "precision@10")
+    for panel in axes:
+        panel.legend(loc="lower right", fontsize=7)
     finish(figure, out, "interests")
 
 

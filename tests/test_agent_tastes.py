@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import interests, tastes
+from benchmarks import interests, oracle, tastes
 from benchmarks.tastes import FACETS, Person, Reaction, World
 
 
@@ -102,11 +102,34 @@ class _Knows:
 
 
 def test_the_measure_gives_full_marks_to_who_knows_until_tastes_change(people):
-    before, after = interests.live(people[2], _Knows)
+    before, after, shown = interests.live(people[2], _Knows)
     assert len(before) == len(interests.BEFORE)
     assert len(set(before)) == 1
     assert before[0] == interests.others(people[2])[interests.KNOWS]
     assert after[0] < before[0]
+    assert shown[0] > 0.5 > shown[1], "what is shown is judged by the taste of then"
+
+
+def test_who_knows_all_but_the_new_finds_it_out(people):
+    """The posterior is Bayes', by hand for one piece; in the end it is sure of the right ones."""
+    person, world = people[3], people[3].world
+    knows, context = oracle.KnowsTheRest(person), person.contexts(1, salt=1)[0]
+    window = world.windows[0]
+    prior = knows._relevant(context, window)
+    unsure = [at for at in range(len(window)) if 0.0 < prior[at] < 1.0]
+    at = max(unsure, key=lambda at: prior[at])
+    knows.learn(context, window[at], Reaction("kept", 0.0))
+    liked, not_liked = 0.9 * 0.30, 0.1 * 0.30  # kept: three in ten of what is liked
+    odds = prior[at] / (1 - prior[at]) * liked / not_liked
+    assert knows._relevant(context, window)[at] == pytest.approx(odds / (1 + odds))
+
+    days, taste = interests.Days(person), person.changed()
+    knows = oracle.KnowsTheRest(person)
+    days.spend(taste, knows, (0, 400))
+    fresh = [i.topic for i in taste.interests if i not in person.interests]
+    best = np.unravel_index(np.argmax(knows.chances), knows.chances.shape)
+    assert sorted(knows.topics[i] for i in best) == sorted(fresh)  # two may hold alike
+    assert knows.chances.sum() == pytest.approx(1.0)
 
 
 def test_keywords_find_some_and_who_knows_finds_most(people):

@@ -20,7 +20,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from germane.agent.interests import Cell, Interests, Piece, Rule, facets_of, piece_of
+from germane.agent.interests import DOUBTED, Cell, Interests, Piece, Rule, facets_of, piece_of
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 
@@ -34,7 +34,7 @@ EXPLORED = 2  # topics subscribed to, to find out
 BROAD = 0.1  # of the graph, at most, below a topic that is explored
 DRAWN = 200  # topics among which those are chosen
 JOURNAL = 100  # actions that can be undone
-FIND_OUT = 5  # one in so many is shown to find out
+FIND_OUT, STIRRED = 5, 2  # one in so many is shown to find out: always; after a taste ended
 CURIOUS = 0.02  # what a topic that was never met adds to a rank
 SITUATION = "situation"
 
@@ -136,6 +136,10 @@ class Agent:
         rows = self._devices.get(device)
         return dict(rows[-1]) if rows else {}
 
+    def devices(self) -> list[str]:
+        """Devices that were moved."""
+        return list(self._devices)
+
     def context_id(self, device: str = "") -> str:
         return f"{self.user}/{device}" if device else self.user
 
@@ -225,7 +229,7 @@ class Agent:
             because = "; ".join(self.explain([topic], context=context) for topic in liked[:3])
             condition = self._condition(situation, liked, muted)
             yield Subscription(f"{reader}?{situation}", condition, reader, because)
-        explored = self._explored(situation, {*liked, *muted})
+        explored = self._explored(context, {*liked, *muted})
         if explored:
             why = f"to find out whether you like {' or '.join(explored)}"
             condition = self._condition(situation, explored, [*muted, *liked])
@@ -246,22 +250,26 @@ class Agent:
         known = self.interests.topics.number
         return [t for t, cell in choices.items() if t in known and holding.issuperset(cell)]
 
-    def _explored(self, situation: str, known: set[str]) -> list[str]:
-        """Topics that were met least, by the person's own draw: the same until feedback comes."""
-        graph = self.interests.topics
-        draw = random.Random(f"{self.user} {situation} {len(self.interests.pieces) // 5}")
+    def _explored(self, context: Mapping[str, Any], known: set[str]) -> list[str]:
+        """Topics that were met least, lately and in contexts like this, by the person's own draw.
+
+        The same until feedback comes. After a taste ended, twice as many.
+        """
+        graph, pieces = self.interests.topics, len(self.interests.pieces)
+        draw = random.Random(f"{self.user} {_situation(facets_of(context))} {pieces // 5}")
         n = len(graph.names)
         below = graph.view.below[graph.view.component]
         kept = {graph.number[topic] for topic in known if topic in graph.number}
-        met = self.interests.met()
-        times: dict[str, int] = {}
+        met = self.interests.met(context)
+        times: dict[str, float] = {}
         for i in draw.sample(range(n), min(n, DRAWN)):
             name = graph.names[i]
             if graph.number.get(name) != i or below[i] > max(1, BROAD * n):
                 continue
             if kept.isdisjoint(self.interests.covering([name])):
-                times[name] = met.get(i, 0)
-        return sorted(times, key=lambda name: (times[name], -below[graph.number[name]]))[:EXPLORED]
+                times[name] = float(met[i])
+        most = EXPLORED * 2 if self.interests.stirred() else EXPLORED
+        return sorted(times, key=lambda name: (times[name], -below[graph.number[name]]))[:most]
 
     def _condition(self, situation: str, topics: Sequence[str], without: Sequence[str]) -> str:
         parts = [f"context.{SITUATION} = {_quoted(situation)}", f"topic WITHIN {_listed(topics)}"]
@@ -313,12 +321,12 @@ class Agent:
     ) -> list[int]:
         """Positions of messages, the most germane first; between equals, what is new to people."""
         score = self._scorer(self.context(device) if context is None else context)
-        met = self.interests.met()
+        new = 1.0 / (1.0 + self.interests.met())
         keys = []
         for message in messages:
-            covering = self.interests.covering(_topics(message))
-            unmet = sum(1.0 / (1.0 + met.get(node, 0)) for node in covering)
-            keys.append(-score(covering) - CURIOUS * unmet)
+            topics = _topics(message)
+            nodes = self.interests.nodes(topics)
+            keys.append(-score(self.interests.covering(topics)) - CURIOUS * float(new[nodes].sum()))
         return sorted(range(len(messages)), key=keys.__getitem__)
 
     def choose(
@@ -328,21 +336,31 @@ class Agent:
         device: str = "",
         context: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Positions of n messages to show: the best, and one in five to find out."""
+        """Positions of n messages to show: the best, and one in five to find out.
+
+        After a taste ended, one in two. To find out, those are shown that would tell most if they
+        were liked: for each of their topics, how many of the messages there are it covers, less for
+        every time it was met lately in contexts like this.
+        """
+        where = self.context(device) if context is None else context
         order = self.rank(messages, device, context)
-        n_new = n // FIND_OUT if len(order) > n else 0
-        best, rest = order[: n - n_new], order[n - n_new :]
-        muted = set(self._held(self._muted, facets_of(context or self.context(device))))
-        unwanted = {self.interests.topics.number[topic] for topic in muted}
-        met = self.interests.met()
-        draw = random.Random(f"{self.user} {len(self.interests.pieces)} {len(messages)}")
-        familiar = {}
-        for at in rest:
-            covering = self.interests.covering(_topics(messages[at]))
-            if unwanted.isdisjoint(covering):
-                times = sum(met.get(node, 0) for node in covering) / max(len(covering), 1)
-                familiar[at] = times + draw.gauss(0.0, 0.5)
-        return best + sorted(familiar, key=familiar.__getitem__)[:n_new]
+        one_in = STIRRED if self.interests.stirred() else FIND_OUT
+        n_new = n // one_in if len(order) > n else 0
+        chosen, rest = order[: n - n_new], order[n - n_new :]
+        muted = self._held(self._muted, facets_of(where))
+        unwanted = [self.interests.topics.number[topic] for topic in muted]
+        nodes = [self.interests.nodes(_topics(message)) for message in messages]
+        tells = self.interests.untold(where, nodes)
+        tells[unwanted] = -math.inf
+        left = set(rest)
+        while left and len(chosen) < n:
+            best = max(sorted(left), key=lambda at: float(tells[nodes[at]].sum()))
+            left.discard(best)
+            if tells[nodes[best]].min(initial=0.0) == -math.inf:
+                break
+            tells[nodes[best]] *= DOUBTED
+            chosen.append(best)
+        return chosen
 
     def explain(
         self,

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.agent.causes import explain_likes
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 
@@ -41,11 +42,13 @@ MOST_FACETS = 6
 READ_S = 20.0  # who reads so long likes it
 OPENED = 0.8  # what opening says if nobody knows for how long
 LESS = 2.0  # pieces that "less like this" counts for
-CHANCE, DOUBT, FADING, ROUNDS, FIRST = 0.1, 2.0, 0.95, 40, 0.1
+LATELY = 50  # pieces
+AGING = 0.99  # of what was met, with each piece
+DOUBTED = 0.4  # what is left of a hope after it was met once
+ALIKE = 0.2  # what a context has in common with any
+BROAD = 12  # how fast hope fades with the share of messages that a topic covers
 SPECIAL = 0.15  # topics that cover nearly everything say nothing: log(n / covered) / log(n)
-SURE = 0.97  # no rule is surer
 LEAST = 1e-3  # weights below are none
-TIDY, LOST = 8, 1e-4  # after so many rounds, rules below have lost
 
 Cell = tuple[tuple[str, str], ...]
 
@@ -106,6 +109,7 @@ class Interests:
         self._fitted: tuple[Any, ...] | None = None  # what the weights are of
         self._weights: dict[Cell, dict[int, float]] = {}
         self._gathered: dict[Cell, dict[int, float]] = {}
+        self._ended = np.empty(0, np.int64)  # numbers of pieces
         self._covered: list[tuple[Piece, frozenset[int], frozenset[Cell]]] = []
         for piece in pieces:
             self.add(piece)
@@ -184,13 +188,38 @@ class Interests:
         probability = 1.0 - float(np.exp(-weight))
         return Rule(self.topics.names[node], cell, probability, len(liked), len(about), kept)
 
-    def met(self) -> dict[int, int]:
-        """How many pieces there are about each node, or what is below it."""
-        times: dict[int, int] = {}
-        for piece in self.pieces:
-            for node in self.covering(piece.topics):
-                times[node] = times.get(node, 0) + 1
-        return times
+    def met(self, context: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
+        """How many pieces there are about each node, or what is below it.
+
+        With a context, a piece counts by the share of its facets that the piece has, too, and the
+        older, the less.
+        """
+        weights = np.ones(len(self.pieces))
+        if context is not None:
+            facets = set(facets_of(context))
+            shared = np.array([len(facets.intersection(p.context)) for p in self.pieces], float)
+            ages = np.arange(len(self.pieces))[::-1]
+            weights = (ALIKE + shared) / (ALIKE + len(facets)) * AGING**ages
+        nodes = [self.nodes(piece.topics) for piece in self.pieces]
+        each = np.repeat(weights, [len(found) for found in nodes])
+        return np.bincount(_joined(nodes), each, len(self.topics.names))
+
+    def untold(
+        self, context: Mapping[str, Any], messages: list[NDArray[np.int64]]
+    ) -> NDArray[np.float64]:
+        """For each node, how much of some messages one would know who knew whether it is liked.
+
+        That is the share of them that it covers, less if that is much (nobody likes everything),
+        and DOUBTED for every time that it was met in contexts like this.
+        """
+        met = self.met(context)
+        share = np.bincount(_joined(messages), minlength=len(met)) / max(len(messages), 1)
+        return np.asarray(share * (1.0 - share) ** BROAD * DOUBTED**met)
+
+    def stirred(self) -> bool:
+        """Whether a taste ended a short while ago."""
+        self._fit()
+        return bool((self._ended >= len(self.pieces) - LATELY).any())
 
     # topics and cells ------------------------------------------------------------------------
 
@@ -199,6 +228,10 @@ class Interests:
         numbers = self.topics.number
         known = tuple(sorted(numbers[topic] for topic in topics if topic in numbers))
         return _covering(self.topics, self.topics.version, known)
+
+    def nodes(self, topics: Iterable[str]) -> NDArray[np.int64]:
+        """The same, sorted, as an array."""
+        return _sorted(self.covering(topics))
 
     def _above(self, node: int) -> list[int]:
         view = self.topics.view
@@ -243,56 +276,23 @@ class Interests:
                 found = [cells.setdefault(cell, len(cells)) for cell in inside]
                 numbers[piece.context] = np.array(found)[:, None] * n
             if piece.topics not in nodes:
-                covering = np.array(sorted(self.covering(piece.topics)), np.int64)
+                covering = self.nodes(piece.topics)
                 nodes[piece.topics] = covering[special[covering]]
         self._covered = [
             (piece, self.covering(piece.topics), holding[piece.context]) for piece in self.pieces
         ]
-        keys, p = explain_likes(
+        causes = explain_likes(
             [(numbers[piece.context] + nodes[piece.topics]).ravel() for piece in self.pieces],
             np.array([piece.liked for piece in self.pieces]),
             np.array([LESS if piece.kind == "less" else 1.0 for piece in self.pieces]),
         )
-        weights = -np.log1p(-p)
+        self._ended = causes.ended
+        weights = -np.log1p(-causes.p)
         named = list(cells)
         counts = weights >= LEAST
-        for key, weight in zip(keys[counts].tolist(), weights[counts].tolist(), strict=True):
+        keys = causes.keys[counts].tolist()
+        for key, weight in zip(keys, weights[counts].tolist(), strict=True):
             self._weights.setdefault(named[key // n], {})[key % n] = weight
-
-
-def explain_likes(
-    rows: list[NDArray[np.int64]], liked: NDArray[np.float64], times: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Rules and their p: ``rows`` are the rules that cover each piece, the oldest piece first."""
-    covering = np.concatenate(rows) if rows else np.empty(0, np.int64)
-    if not len(covering):
-        return covering, np.empty(0)
-    pieces = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    order = np.argsort(covering, kind="stable")  # by rule, then by age
-    covering, pieces = covering[order], pieces[order]
-    first = np.flatnonzero(np.append(True, covering[1:] != covering[:-1]))
-    sizes = np.diff(np.append(first, len(covering)))
-    newer = np.repeat(first + sizes, sizes) - 1 - np.arange(len(covering))
-    counts = times[pieces] * FADING**newer
-    likes = counts * liked[pieces]
-    against = np.add.reduceat(counts, first) + DOUBT
-    support = np.add.reduceat(likes, first)
-    hopeful = support > 0.0  # others never fire
-    keep = np.repeat(hopeful, sizes)
-    keys, against, support = covering[first][hopeful], against[hopeful], support[hopeful]
-    rule = np.repeat(np.cumsum(hopeful) - 1, sizes)[keep]
-    pieces, likes = pieces[keep], likes[keep]
-    p = FIRST * support / against
-    for i in range(ROUNDS):
-        if i % TIDY == TIDY - 1:  # most rules have lost by now
-            alive = p >= LOST
-            number, keep = np.cumsum(alive) - 1, alive[rule]
-            rule, pieces, likes = number[rule[keep]], pieces[keep], likes[keep]
-            keys, against, p = keys[alive], against[alive], p[alive]
-        total = np.bincount(pieces, -np.log1p(-p)[rule], len(rows))
-        chance = 1.0 - (1.0 - CHANCE) * np.exp(-total)
-        p = np.minimum(p * np.bincount(rule, likes / chance[pieces], len(p)) / against, SURE)
-    return keys, p
 
 
 def piece_of(
@@ -332,6 +332,15 @@ def _covering(graph: ContentGraph, version: int, numbers: tuple[int, ...]) -> fr
         at = view.above_at[node]
         found.update(view.above[at : at + view.above_n[node]].tolist())
     return frozenset(found)
+
+
+def _joined(arrays: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([*arrays, np.empty(0, np.int64)])
+
+
+@lru_cache(maxsize=20_000)
+def _sorted(nodes: frozenset[int]) -> NDArray[np.int64]:
+    return np.array(sorted(nodes), np.int64)
 
 
 def _special(graph: ContentGraph) -> NDArray[np.bool_]:

@@ -337,6 +337,7 @@ class Signal(Strict):
     delivery: int = Field(ge=1, le=SEQ)
     signal: Annotated[str, StringConstraints(pattern="^(opened|kept|dismissed|less)$")]
     seconds: float | None = Field(None, ge=0, le=86_400, description="How long it was read")
+    device: str = Field("", max_length=100, pattern="^[^/]*$", description="Whose context it was")
 
 
 class Told(BaseModel):

@@ -170,12 +170,25 @@ def delete_deadletter(id: LetterId, holder: Operator, api: State) -> dict[str, A
 
 @router.get("/sinks", responses=REFUSALS, tags=["sinks"])
 def read_sinks(holder: Operator, api: State) -> dict[str, Any]:
-    """Webhooks: how they are, what waits for them, and how they failed last."""
-    s, o = tables.sinks, tables.outbox
+    """Webhooks: how they are, what waits for them since when, and how they failed last."""
+    s, o, d = tables.sinks, tables.outbox, tables.deliveries
     with api.engine.connect() as connection:
         rows = connection.execute(
             sa.select(s).where(s.c.tenant == holder.tenant).order_by(s.c.id)
         ).all()
+        first = (
+            sa.select(o.c.sink, sa.func.min(o.c.delivery).label("id"))
+            .where(o.c.tenant == holder.tenant, o.c.state == WAITING)
+            .group_by(o.c.sink)
+            .subquery()
+        )
+        oldest = dict(
+            connection.execute(
+                sa.select(first.c.sink, d.c.released)
+                .join(d, d.c.id == first.c.id)
+                .where(d.c.tenant == holder.tenant)
+            ).all()
+        )
         counts = connection.execute(
             sa.select(o.c.sink, o.c.state, sa.func.count())
             .where(o.c.tenant == holder.tenant, o.c.state.in_([WAITING, DEAD]))
@@ -187,6 +200,7 @@ def read_sinks(holder: Operator, api: State) -> dict[str, Any]:
             {
                 "id": row.id, "url": row.url, "state": row.state, "failures": row.failures,
                 "waiting": by_sink.get((row.id, WAITING), 0),
+                "waiting_since": as_text(oldest[row.id]) if row.id in oldest else None,
                 "dead": by_sink.get((row.id, DEAD), 0),
                 "last_failure": {"at": as_text(row.failed), "reason": row.last_failure}
                 if row.failed

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from germane.model import GermaneError, InvalidValue
 from germane.service import cloudevents
-from germane.service.api import models
+from germane.service.api import minding, models
 from germane.service.api.door import Anyone, Publisher, State
 from germane.service.api.problems import Problem, not_there
 from germane.service.api.state import Api
@@ -80,7 +80,8 @@ async def publish(request: Request, holder: Publisher, api: State) -> Response:
     parts = cloudevents.split(batch, MOST_IN_ENTRY)
     if not parts:
         return JSONResponse({"accepted": 0, "first": None, "last": None}, 202)
-    seqs = await api.append([Entry(holder.tenant, EVENTS, part, n) for part, n in parts])
+    entries = [Entry(holder.tenant, EVENTS, part, n) for part, n in parts]
+    seqs = await minding.follow(api, holder, batch, entries)
     api.metrics.accepted.labels(str(holder.tenant)).inc(batch.n)
     answer = {"accepted": batch.n, "first": seqs[0], "last": seqs[-1] + parts[-1][1] - 1}
     return Response(msgspec.json.encode(answer), 202, media_type="application/json")
@@ -170,7 +171,7 @@ async def _change(api: Api, holder: Holder, id_: str, kind: str, values: Any) ->
     except (GermaneError, msgspec.MsgspecError, TypeError, ValueError) as error:
         raise Problem(400, str(error)) from None
     api.allow(holder, "events")
-    [seq] = await api.append([Entry(holder.tenant, EVENTS, batch.body)])
+    [seq] = await minding.follow(api, holder, batch, [Entry(holder.tenant, EVENTS, batch.body)])
     api.metrics.accepted.labels(str(holder.tenant)).inc()
     applied = await api.applied(holder.tenant, seq)
     if applied:

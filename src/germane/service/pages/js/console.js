@@ -137,7 +137,7 @@ function drawIndex(place) {
     h("p", {}, h("span", { class: "chip accent" }, f.index ?? "–"), " ", h("span", { class: "soft small" }, `policy ${f.policy ?? "–"} · ${number((f.bytes ?? 0) / 1048576, 1)} MiB · ${number(f.swept ?? 0)} rows swept`)),
     f.tables?.length ? h("table", {},
       h("caption", { class: "visually-hidden" }, "Tables of the index"),
-      h("thead", {}, h("tr", {}, ["Attributes", "Indexed", "Waiting", "Let loose", "Builds", "Follows contexts by"].map((t, k) => h("th", { scope: "col", class: k > 0 && k < 5 ? "n" : "" }, t)))),
+      h("thead", {}, h("tr", {}, ["Attributes", "Indexed", "Waiting", "Let loose", "Builds", "Follows by"].map((t, k) => h("th", { scope: "col", class: k > 0 && k < 5 ? "n" : "" }, t)))),
       h("tbody", {}, f.tables.map((t) => h("tr", {},
         h("td", {}, t.attributes?.join(", ") || "–", t.loose?.length ? h("span", { class: "soft small" }, ` (loose: ${t.loose.join(", ")})`) : ""),
         h("td", { class: "n" }, number(t.inside)), h("td", { class: "n" }, number(t.waiting)), h("td", { class: "n" }, number(t.expelled)), h("td", { class: "n" }, number(t.builds)), h("td", {}, t.follows_contexts_by))))) : h("p", { class: "soft" }, "No table yet."),
@@ -151,11 +151,11 @@ function drawBatching(place) {
   const b = stats.filter?.batching ?? {};
   const stages = Object.entries(b.stage_ns ?? {});
   const total = stages.reduce((sum, [, ns]) => sum + ns, 0);
-  show(place, h("h2", {}, "Batching and shards"), h("dl", { class: "facts" },
+  show(place, h("h2", {}, stats.shards ? "Batching and shards" : "Batching"), h("dl", { class: "facts" },
     fact("strategy", `${b.strategy ?? "–"}${b.last ? `, now ${b.last}` : ""}`), fact("grouping", String(b.grouping ?? "–").replaceAll("'", "")),
     fact("minibatches", number(b.minibatches)), fact("messages in one", number(b.minibatch, 1)),
     stages.map(([name, ns]) => fact(`time to ${name}`, total ? `${number((100 * ns) / total, 0)} %` : "–")),
-    fact("shards", stats.shards ? shards(stats.shards) : "one: this matcher holds every profile; on Spark, routing prunes shards")));
+    stats.shards ? fact("shards", shards(stats.shards)) : null));
 }
 
 const shards = (s) => `${number(s.count)}, ${number(100 * (s.pruned ?? 0), 1)} % of messages spared a shard`;

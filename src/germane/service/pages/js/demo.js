@@ -264,10 +264,20 @@ async function go(x, y, district) {
 async function readOwn() {
   const { subscriptions } = await get(`/subscriptions?subscriber=${YOU}&limit=100`);
   asked = new Map(subscriptions.filter((s) => s.state === "active").map((s) => [s.condition, s.id]));
-  show($("#asks"), ASKS.map(([title, condition]) => {
+  const presets = ASKS.map(([title, condition]) => {
     const id = asked.get(condition);
     return h("button", { "aria-pressed": String(Boolean(id)), onclick: () => ask(title, condition, id) }, title);
-  }));
+  });
+  show($("#asks"), presets, h("button", { class: "primary", onclick: own }, "Something of your own…"));
+}
+
+// The guided editor: on the phone beside the map, or where there is no room for it, in the inbox.
+function own() {
+  const phone = $("#phone");
+  if (phone.hidden) return $("#inbox-link").click();
+  phone.contentWindow.location.hash = "#subscriptions/new";
+  phone.focus();
+  toast("Write it on your phone: add a line, see what it would have brought, subscribe.");
 }
 
 async function ask(title, condition, id) {

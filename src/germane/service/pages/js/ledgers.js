@@ -97,17 +97,22 @@ export function deadLetters(main) {
 
 // Sinks -------------------------------------------------------------------------------------------
 
+const SLOW_S = 15;
+
+// A sink that answers, but not fast enough for what comes, is slow.
+const pace = (s) => (s.state === "ok" && s.waiting_since && Date.now() - new Date(s.waiting_since) > 1000 * SLOW_S ? "slow" : s.state);
+
 export function sinks(main) {
   const { again, stop } = page(main, "Sinks", "Where deliveries are sent. A slow or failing one waits alone; the others go on.", async () => {
     const { sinks: found } = await get("/sinks");
     if (!found.length) return h("p", { class: "empty" }, "No subscription has a sink.");
     const worst = [...found].sort((a, b) => (b.waiting ?? 0) - (a.waiting ?? 0));
     return table("Sinks", ["Sink", "State", "#Waiting", "#Dead", "#Failures", "Last failure", "Last success", ""], worst.map((s) => h("tr", {},
-      h("td", { class: "wide" }, s.url), h("td", {}, h("span", { class: `chip ${{ ok: "accent", failing: "warm" }[s.state] ?? "bad"}` }, s.state)),
-      cell(s.waiting ?? 0), cell(s.dead ?? 0), cell(s.failures ?? 0),
-      h("td", {}, s.last_failure ? [s.last_failure.reason ?? String(s.last_failure), " ", h("span", { class: "soft small" }, s.last_failure.at ? ago(s.last_failure.at) : "")] : "–"),
+      h("td", { class: "wide" }, s.url), h("td", {}, h("span", { class: `chip ${{ ok: "accent", slow: "warm", failing: "warm" }[pace(s)] ?? "bad"}` }, pace(s))),
+      h("td", { class: "n" }, number(s.waiting ?? 0), s.waiting_since && h("div", { class: "soft small" }, `oldest ${ago(s.waiting_since)}`)), cell(s.dead ?? 0), cell(s.failures ?? 0),
+      h("td", { class: "wide" }, s.last_failure ? [s.last_failure.reason ?? String(s.last_failure), " ", h("span", { class: "soft small" }, s.last_failure.at ? ago(s.last_failure.at) : "")] : "–"),
       cell(s.last_success ? ago(s.last_success) : "–"),
-      h("td", {}, s.state !== "ok" && h("button", { onclick: () => call("POST", `/sinks/${s.id}:resume`, {}).then(again, (e) => toast(e.message)) }, "Try now")))));
+      h("td", {}, s.state !== "ok" && h("button", { "aria-label": `Try ${s.url} now`, onclick: () => call("POST", `/sinks/${s.id}:resume`, {}).then(() => { toast("Trying it now"); again(); }, (e) => toast(e.message)) }, "Try now")))));
   });
   const timer = setInterval(again, 5000);
   return () => { clearInterval(timer); stop(); };

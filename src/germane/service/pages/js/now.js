@@ -162,7 +162,8 @@ function daypart() {
 }
 
 function others() {
-  const rest = Object.entries(context).filter(([name]) => ![...FACETS, "position"].includes(name));
+  // "situation" is what the user agent calls all of this together; it is not the person's to set
+  const rest = Object.entries(context).filter(([name]) => ![...FACETS, "position", "situation"].includes(name));
   const name = h("input", { id: "ctx-name", placeholder: "unread", required: true, pattern: "[A-Za-z_][A-Za-z0-9_]*", title: "letters, digits, _" });
   const value = h("input", { id: "ctx-value", placeholder: "12", required: true });
   const add = async (e) => {
