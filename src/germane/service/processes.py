@@ -68,6 +68,7 @@ def run_api(settings: Settings) -> None:
 
 def run_matcher(settings: Settings) -> None:
     """Match."""
+    from germane.service import warming
     from germane.service.matcher import Matcher
     from germane.service.questions import Questions
 
@@ -77,9 +78,19 @@ def run_matcher(settings: Settings) -> None:
     matcher = Matcher(settings, log, engine)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(matcher, "stopping", True))
-    matcher.questions = Questions(settings.socket)
+    questions = matcher.questions = Questions(settings.socket)
+    questions.starting = "reading its state"
+    rest = None
+    if warming.begin(lambda words: setattr(questions, "starting", words)):
+        rest = warming.start("rest")
+        matcher.compiling = lambda: rest.poll() is None
+    matcher.open()
+    questions.starting = None
     matcher.run()
-    matcher.questions.close()
+    if rest is not None:
+        rest.terminate()
+        rest.wait()
+    questions.close()
     log.close()
     engine.dispose()
     lock.close()
