@@ -80,12 +80,12 @@ class Matcher:
         """A tenant as it was at its position: its snapshot, and the log from there."""
         started = time.monotonic()
         tenant = Tenant(number, self.settings.index, self._texts)
-        tenant.filter.postpone_indexes(self.compiling is not None)
         with self.engine.connect() as connection:
             position = self._read_position(connection, number)
             tenant.poison = self._read_poison(connection, number)
             self.counters[number] = self._read_counters(connection, number)
         snapshots.load(self.settings.snapshots, tenant, position)
+        tenant.filter.postpone_indexes(self.compiling is not None)
         first = self.log.bounds()[0]
         if tenant.seq + 1 < first and tenant.seq < position:
             journal.warning("log_trimmed", tenant=number, snapshot=tenant.seq, first=first)
