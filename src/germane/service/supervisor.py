@@ -28,6 +28,8 @@ ROLES = ("matcher", "api", "courier")
 ENDING = ("api", "matcher", "courier")
 GRACE_S = 30.0
 PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+LIVED_S = 5.0
+"""Who has lived so long has worked, and is started again at once when it dies."""
 
 journal = structlog.get_logger("supervisor")
 
@@ -93,7 +95,7 @@ class Supervisor:
             code = child.process.poll()
             if code is None:
                 continue
-            child.deaths = 0 if moment - child.started > 60 else child.deaths + 1
+            child.deaths = 0 if moment - child.started > LIVED_S else child.deaths + 1
             pause = PAUSES_S[min(child.deaths, len(PAUSES_S) - 1)]
             journal.error("process_died", role=child.role, code=code, again_in_s=pause)
             child.process, child.again = None, moment + pause
