@@ -9,13 +9,20 @@ call ``compile_sweep`` while another subscribes.
 import numpy as np
 
 from germane.filter.filter import Filter
+from germane.kernels import batches
 from germane.kernels.compile import is_on_disk
+from germane.kernels.match import match_message
 from germane.kernels.sweep import sweep
 
 
 def is_compiled() -> bool:
     """Whether the kernels of the first subscription and message are on disk, as far as it shows."""
     return is_on_disk(sweep)
+
+
+def has_indexes() -> bool:
+    """Whether the kernels of indexes and of batches are on disk, as far as it shows."""
+    return all(map(is_on_disk, (match_message, batches.test_blocks, batches.deliver)))
 
 
 def compile_sweep() -> None:

@@ -85,7 +85,7 @@ class Matcher:
             tenant.poison = self._read_poison(connection, number)
             self.counters[number] = self._read_counters(connection, number)
         snapshots.load(self.settings.snapshots, tenant, position)
-        tenant.filter.postpone_indexes(self.compiling is not None)
+        tenant.filter.postpone_indexes(self.compiling is not None and self.compiling())
         first = self.log.bounds()[0]
         if tenant.seq + 1 < first and tenant.seq < position:
             journal.warning("log_trimmed", tenant=number, snapshot=tenant.seq, first=first)

@@ -80,16 +80,13 @@ def run_matcher(settings: Settings) -> None:
         signal.signal(number, lambda *_: setattr(matcher, "stopping", True))
     questions = matcher.questions = Questions(settings.socket)
     questions.starting = "reading its state"
-    rest = None
-    if warming.begin(lambda words: setattr(questions, "starting", words)):
-        rest = warming.start("rest")
-        matcher.compiling = lambda: rest.poll() is None
+    warming.begin(lambda words: setattr(questions, "starting", words))
+    rest = warming.Rest()
+    matcher.compiling = rest.wants_indexes
     matcher.open()
     questions.starting = None
     matcher.run()
-    if rest is not None:
-        rest.terminate()
-        rest.wait()
+    rest.close()
     questions.close()
     log.close()
     engine.dispose()

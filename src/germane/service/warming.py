@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from germane.filter.warming import compile_sweep, is_compiled
+from germane.filter.warming import compile_sweep, has_indexes, is_compiled
 from germane.service import log as logs
 from germane.service.log import Stored
 from germane.service.tenant import Tenant
@@ -180,11 +180,10 @@ def rehearse(part: str) -> int:
 # in processes ------------------------------------------------------------------------------------
 
 
-def begin(say: Callable[[str], None] = lambda words: None) -> bool:
-    """Have ready what the first subscription and message need; whether it had to be compiled."""
-    cold = not is_compiled()
+def begin(say: Callable[[str], None] = lambda words: None) -> None:
+    """Have ready what the first subscription and message need."""
     helper = None
-    if cold:
+    if not is_compiled():
         say("compiling kernels, the first time only")
         helper = start("first")
     try:
@@ -194,8 +193,25 @@ def begin(say: Callable[[str], None] = lambda words: None) -> bool:
             helper.wait()
         rehearse("begin")
     except Exception as error:  # then the first who come wait for their kernels
-        journal.exception("not_rehearsed", error=repr(error))
-    return cold
+        journal.exception("not_rehearsed", part="begin", error=repr(error))
+
+
+class Rest:
+    """The other kernels: compiled by a process of its own, where they are not on disk."""
+
+    def __init__(self) -> None:
+        self._process = None if has_indexes() else start("rest")
+
+    def wants_indexes(self) -> bool:
+        """Whether the kernels of indexes and batches are still being compiled."""
+        running = self._process is not None and self._process.poll() is None
+        return running and not has_indexes()
+
+    def close(self) -> None:
+        """End it; what it has compiled stays."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
 
 
 def start(what: str) -> "subprocess.Popen[bytes]":
@@ -216,7 +232,10 @@ def main(what: str) -> None:
     if what == "rest":
         os.nice(19)
     for part in PARTS if what == "rest" else (what,):
-        rehearse(part)
+        try:
+            rehearse(part)
+        except Exception as error:  # a package may be missing; then nobody uses that part
+            journal.warning("not_rehearsed", part=part, error=repr(error))
 
 
 if __name__ == "__main__":
