@@ -118,7 +118,9 @@ def _mixed(r: Rehearsal) -> int:
 def _many(r: Rehearsal) -> int:
     """Enough for indexes, with batches of messages and contexts that leave their places."""
     n = 6_000
-    r.subscribe(["topic = 't1' AND price < context.limit", "price BETWEEN 3 AND 5", "x > 7"], n)
+    r.subscribe(
+        ["topic = 't1' AND price < context.limit - 45", "price BETWEEN 3 AND 3.5", "x > 395"], n
+    )
     found = r.events([change(i, limit=float(i % 50)) for i in range(n)])
     for k in range(8):
         prices = [message(topic=f"t{i % 3}", price=float((i + k) % 60), x=i) for i in range(400)]
