@@ -22,7 +22,9 @@ def is_compiled() -> bool:
 
 def has_indexes() -> bool:
     """Whether the kernels of indexes and of batches are on disk, as far as it shows."""
-    return all(map(is_on_disk, (match_message, batches.test_blocks, batches.deliver)))
+    return (
+        is_on_disk(match_message) and is_on_disk(batches.test_blocks) and is_on_disk(batches.deliver)
+    )
 
 
 def compile_sweep() -> None:
