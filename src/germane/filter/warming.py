@@ -6,6 +6,9 @@ what contexts alone decide, need nothing of each other: whoever has two processo
 call ``compile_sweep`` while another subscribes.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from germane.filter.filter import Filter
@@ -22,9 +25,8 @@ def is_compiled() -> bool:
 
 def has_indexes() -> bool:
     """Whether the kernels of indexes and of batches are on disk, as far as it shows."""
-    return (
-        is_on_disk(match_message) and is_on_disk(batches.test_blocks) and is_on_disk(batches.deliver)
-    )
+    kernels: list[Callable[..., Any]] = [match_message, batches.test_blocks, batches.deliver]
+    return all(is_on_disk(kernel) for kernel in kernels)
 
 
 def compile_sweep() -> None:
