@@ -47,9 +47,10 @@ def f():
 @pytest.fixture(scope="session")
 def compiled():
     """The matcher's kernels on disk: a process that is killed while it compiles begins again."""
-    from germane.service.warming import warm
+    from germane.service.warming import rehearse
 
-    assert warm()
+    assert rehearse("begin")
+    assert rehearse("mixed")
 
 
 @pytest.fixture(scope="session")

@@ -52,9 +52,25 @@ def serve(
     except (GermaneError, OSError) as error:
         typer.echo(f"germane: {error}", err=True)
         raise typer.Exit(2) from error
-    Supervisor(settings, first=token is not None).run(
-        lambda: _welcome(console, settings.host, settings.port, token)
-    )
+    status = console.status("Starting …")
+    status.start()
+
+    def ready() -> None:
+        status.stop()
+        _welcome(console, settings.host, settings.port, token)
+
+    said = [""]
+
+    def waiting(why: str) -> None:
+        status.update(f"Starting: {why} …")
+        if "compiling" in why and why != said[0]:
+            console.print(f"{why[0].upper()}{why[1:]}; that takes a few seconds.")
+            said[0] = why
+
+    try:
+        Supervisor(settings).run(ready, waiting)
+    finally:
+        status.stop()
 
 
 def _check_port(host: str, port: int) -> None:

@@ -127,6 +127,8 @@ class Batches:
     def _choose(self, n: int) -> tuple[str, Grouping | int | None, bool]:
         """The strategy for a batch, how to group it (None: not at all), whether to measure it."""
         wanted, grouping = self.settings.strategy, self.settings.grouping
+        if self.tables.postponed:
+            return UNBATCHED, None, False
         if wanted not in (AUTO, MINI, MINI_MESSAGES):
             return wanted, None, False
         grouped = MINI_MESSAGES if wanted == AUTO else wanted

@@ -38,7 +38,7 @@ from germane.index.conjunctions import Conjunctions
 from germane.index.policy import as_policy, as_strategy
 from germane.language import as_dialect
 from germane.language.cesql.evaluate import OWN_ID
-from germane.model import InvalidValue
+from germane.model import InvalidValue, UnknownAttribute
 from germane.model.types import CATEGORY, XML
 
 STRUCTURES = ("blocks", "skiplist")
@@ -399,6 +399,45 @@ class Filter:
     def attributes(self) -> list[str]:
         """The message attributes that profiles read, in the order of ``match_rows`` vectors."""
         return self._messages.attributes
+
+    @property
+    def context_attributes(self) -> list[str]:
+        """The attributes that contexts have had so far."""
+        return list(self._contexts.slots)
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts that were heard of."""
+        return len(self._contexts)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The attributes that have a type, by name."""
+        found = {name: self._schema.type_of(name) for name in self._schema.names}
+        return {name: type_ for name, type_ in found.items() if type_ is not None}
+
+    def declare(self, name: str, type_: str) -> None:
+        """Give an attribute its type before its first use; other names stay open."""
+        self._schema.declare(name, type_)
+
+    def graph(self, attribute: str) -> ContentGraph:
+        """The content graph whose nodes an attribute holds."""
+        categories = self._categories
+        if attribute not in categories.types:
+            raise UnknownAttribute(
+                f"{attribute!r} holds no nodes of a graph; those that do: "
+                f"{', '.join(sorted(categories.types)) or 'none'}"
+            )
+        found: ContentGraph = categories.graphs[categories.graph_of(categories.types[attribute])]
+        return found
+
+    def postpone_indexes(self, postponed: bool = True) -> None:
+        """Leave new profiles outside the indexes and match messages one by one, until told else.
+
+        Answers are the same. For the time in which the kernels of indexes and batches are not
+        compiled yet: the sweep needs few.
+        """
+        self._tables.postponed = postponed
 
     @property
     def reads(self) -> set[str]:

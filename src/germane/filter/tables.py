@@ -78,6 +78,7 @@ class Tables:
         self.policy = policy
         self.assignment = Assignment(conjunctions, strategy, structure)
         self.tables = self.assignment.tables
+        self.postponed = False  # new rows stay outside the indexes for a while
         self._fresh_updates = 0  # since the last message
         self.sweep_ns = SWEEP_NS
         self.state: NDArray[np.uint8] = np.zeros(16, np.uint8)
@@ -701,7 +702,7 @@ class Tables:
 
     def _maintain(self, table: Table) -> None:
         """Settle waiting rows, and pack anew when that pays."""
-        if table.balance.swept:
+        if table.balance.swept or self.postponed:
             return
         if table.n_waiting and table.wants_settling() and self._worth_indexing():
             self._settle(table)

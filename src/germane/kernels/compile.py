@@ -26,3 +26,12 @@ def inlined(function: F) -> F:
         F,
         numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function),
     )
+
+
+def is_on_disk(function: Callable[..., Any]) -> bool:
+    """Whether some compiled form of a kernel, as its source is now, is in the cache on disk.
+
+    True also where numba does not tell: who asks then compiles when it is needed.
+    """
+    file = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    return file is None or bool(file._load_index())

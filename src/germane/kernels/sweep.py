@@ -59,8 +59,8 @@ def sweep(
     into ``sample`` while there is room.
     Returns (passed, waiting, swept, sampled, what is left of ``countdown``).
     """
-    n_passed = n_waiting = n_swept = n_sampled = 0
-    word = row = 0
+    n_passed = n_swept = n_sampled = word = 0
+    row = n_waiting = np.int64(0)  # not a literal: columns would be compiled for that type, too
     for i in range(outside.shape[0]):
         n_swept += count_bits(outside[i])
     n_rows = runs[-1] if runs.shape[0] else 0

@@ -129,7 +129,7 @@ def _figures(
         "buckets": tally.buckets,
         "latency_sum_s": tally.latency_sum_s,
         "subscriptions": len(tenant.filter),
-        "contexts": len(tenant.filter._contexts),
+        "contexts": tenant.filter.n_contexts,
     }
 
 

@@ -52,6 +52,8 @@ class Matcher:
         self.gauges = Gauges(clock)
         self.questions: Questions | None = None
         self.stopping = False
+        self.opened = False
+        self.compiling: Callable[[], bool] | None = None  # kernels of indexes, on the side
         self._saved: dict[int, tuple[int, float]] = {}  # tenant -> seq and time of its snapshot
         self._next_tick = 0.0
 
@@ -66,6 +68,7 @@ class Matcher:
             tenant = self._tenant(number)
             last = self.log.read_back(self.seen + 1, 1, number)
             self.pending[number] = max(last[0].last if last else 0, tenant.seq)
+        self.opened = True
 
     def _tenant(self, number: int) -> Tenant:
         found = self.tenants.get(number)
@@ -82,6 +85,7 @@ class Matcher:
             tenant.poison = self._read_poison(connection, number)
             self.counters[number] = self._read_counters(connection, number)
         snapshots.load(self.settings.snapshots, tenant, position)
+        tenant.filter.postpone_indexes(self.compiling is not None and self.compiling())
         first = self.log.bounds()[0]
         if tenant.seq + 1 < first and tenant.seq < position:
             journal.warning("log_trimmed", tenant=number, snapshot=tenant.seq, first=first)
@@ -136,7 +140,8 @@ class Matcher:
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Work until somebody says stop; what was begun is finished."""
-        self.open()
+        if not self.opened:
+            self.open()
         journal.info("matcher_ready", seen=self.seen, tenants=len(self.tenants))
         while not (self.stopping or stop()):
             try:
@@ -240,6 +245,10 @@ class Matcher:
         if moment < self._next_tick:
             return
         self._next_tick = moment + TICK_S
+        if self.compiling is not None and not self.compiling():
+            self.compiling = None
+            for tenant in self.tenants.values():
+                tenant.filter.postpone_indexes(False)
         try:
             self.release_due()
             if self.gauges.due():

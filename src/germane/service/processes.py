@@ -9,6 +9,7 @@ however that ends.
 
 import asyncio
 import fcntl
+import gc
 import os
 import signal
 import sys
@@ -47,6 +48,18 @@ def alone(settings: Settings, role: str) -> Any:
     return file
 
 
+def settle() -> None:
+    """What there is now stays: garbage is looked for among what comes, and more rarely.
+
+    Decoded events are many small objects that die with their round; and threads that wait for the
+    interpreter get it soon.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    sys.setswitchinterval(0.001)
+
+
 def run_api(settings: Settings) -> None:
     """Serve HTTP."""
     import uvicorn
@@ -57,6 +70,7 @@ def run_api(settings: Settings) -> None:
     log = open_log(settings)
     engine = tables.open_store(settings.store_url)
     app = create_app(Api(settings, log, engine))
+    settle()
     config = uvicorn.Config(
         app, settings.host, settings.port, log_config=None, access_log=False, server_header=False,
         timeout_graceful_shutdown=5, timeout_keep_alive=60, h11_max_incomplete_event_size=65_536,
@@ -68,6 +82,8 @@ def run_api(settings: Settings) -> None:
 
 def run_matcher(settings: Settings) -> None:
     """Match."""
+    from germane.service import warming
+    from germane.service.checkpoints import Checkpoints
     from germane.service.matcher import Matcher
     from germane.service.questions import Questions
 
@@ -77,9 +93,20 @@ def run_matcher(settings: Settings) -> None:
     matcher = Matcher(settings, log, engine)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(matcher, "stopping", True))
-    matcher.questions = Questions(settings.socket)
+    questions = matcher.questions = Questions(settings.socket)
+    questions.starting = "reading its state"
+    warming.begin(lambda words: setattr(questions, "starting", words))
+    rest = warming.Rest()
+    matcher.compiling = rest.wants_indexes
+    matcher.open()
+    checkpoints = None if settings.store else Checkpoints(settings.folder / "service.db")
+    settle()
+    questions.starting = None
     matcher.run()
-    matcher.questions.close()
+    rest.close()
+    if checkpoints is not None:
+        checkpoints.close()
+    questions.close()
     log.close()
     engine.dispose()
     lock.close()
@@ -92,7 +119,9 @@ def run_courier(settings: Settings) -> None:
 
     lock = alone(settings, "courier")
     log = open_log(settings)
-    engine = tables.open_store(settings.store_url)
+    # A commit that waited for the disk would wait for all that the matcher has written before it,
+    # and the matcher for this one. Webhooks are sent at least once, so that none needs to.
+    engine = tables.open_store(settings.store_url, durable=False)
     courier = Courier(settings, engine, Reader(log, engine))
 
     async def work() -> None:

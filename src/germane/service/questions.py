@@ -20,7 +20,8 @@ from germane.service.values import always_tested, context_of, cost_of, plain
 if TYPE_CHECKING:
     from germane.service.matcher import Matcher
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
+"""So long a question waits: a kernel that nobody has needed before may be compiled meanwhile."""
 LONGEST = 1 << 20
 
 
@@ -36,6 +37,7 @@ class Questions:
 
     def __init__(self, path: Path) -> None:
         self._queue: SimpleQueue[_Question] = SimpleQueue()
+        self.starting: str | None = None  # what the matcher does before it is ready
         with suppress(FileNotFoundError):
             path.unlink()
         self._server = _Server(str(path), _Handler)
@@ -49,6 +51,8 @@ class Questions:
         return self._server.n_lines > 0
 
     def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["ask"] == "ready" and self.starting is not None:
+            return {"error": f"the matcher is starting: {self.starting}", "status": 503}
         question = _Question(body)
         self._queue.put(question)
         if not question.done.wait(PATIENCE_S):

@@ -22,24 +22,21 @@ def new_filter(index: str, graphs: Mapping[str, ContentGraph] | None = None) -> 
     """An empty filter that knows the attributes of CloudEvents."""
     f = Filter(index, graphs=graphs)
     for name, type_ in TYPES.items():
-        f._schema.declare(name, type_)
+        f.declare(name, type_)
     return f
 
 
 def edges_of(f: Filter, attribute: str) -> list[tuple[str, str]]:
     """The links of an attribute's graph."""
-    categories = f._categories
-    graph: ContentGraph = categories.graphs[categories.graph_of(categories.types[attribute])]
-    return graph.edges()
+    return f.graph(attribute).edges()
 
 
 def with_graphs(f: Filter, graphs: Mapping[str, ContentGraph], bodies: Mapping[int, str]) -> Filter:
     """The same profiles (given as their subscriptions) and contexts; refused as a whole if any
     of them does not fit the graphs."""
     new = new_filter(f._index.name, graphs)
-    for name in list(f._schema._ids):
-        type_ = f._schema.type_of(name)
-        if type_ is not None and name not in graphs and not type_.startswith(CATEGORY):
+    for name, type_ in f.types.items():
+        if name not in graphs and not type_.startswith(CATEGORY):
             new._schema.fix(name, type_, "before this graph")
     _take_contexts(new, f.contexts())
     profiles: list[tuple[int, Any, Any, str]] = []

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
+import msgspec
 import sqlalchemy as sa
 import structlog
 
@@ -27,6 +28,8 @@ ROLES = ("matcher", "api", "courier")
 ENDING = ("api", "matcher", "courier")
 GRACE_S = 30.0
 PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+LIVED_S = 5.0
+"""Who has lived so long has worked, and is started again at once when it dies."""
 
 journal = structlog.get_logger("supervisor")
 
@@ -65,8 +68,6 @@ class Supervisor:
     settings: Settings
     children: dict[str, Child] = field(default_factory=dict)
     stopping: bool = False
-    first: bool = False  # start of this installation
-    warming: "subprocess.Popen[bytes] | None" = None
     errors: IO[bytes] | None = None  # where the processes log; by default where this one does
 
     def start(self) -> None:
@@ -94,13 +95,17 @@ class Supervisor:
             code = child.process.poll()
             if code is None:
                 continue
-            child.deaths = 0 if moment - child.started > 60 else child.deaths + 1
+            child.deaths = 0 if moment - child.started > LIVED_S else child.deaths + 1
             pause = PAUSES_S[min(child.deaths, len(PAUSES_S) - 1)]
             journal.error("process_died", role=child.role, code=code, again_in_s=pause)
             child.process, child.again = None, moment + pause
 
-    def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Keep them up until SIGTERM or SIGINT."""
+    def run(
+        self,
+        ready: Callable[[], None] = lambda: None,
+        waiting: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        """Keep them up until SIGTERM or SIGINT; say when they are ready, and until then why not."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(self, "stopping", True))
         self.start()
@@ -108,37 +113,34 @@ class Supervisor:
         try:
             while not self.stopping:
                 self.watch()
-                if not said and self.is_ready():
-                    said = True
-                    ready()
-                    self._warm()
+                if not said:
+                    why = self.why_not()
+                    said = why is None
+                    ready() if why is None else waiting(why)
                 time.sleep(0.1)
         finally:
             self.stop()
 
-    def _warm(self) -> None:
-        """Compile kernels on the side, once the processes are up."""
-        if self.first:
-            self.warming = subprocess.Popen(
-                [sys.executable, "-m", "germane.service.warming"], stdin=subprocess.DEVNULL
-            )
-
     def is_ready(self) -> bool:
         """Whether events are taken and matched."""
+        return self.why_not() is None
+
+    def why_not(self) -> str | None:
+        """What is waited for until events are taken and matched; None when they are."""
         host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host
         try:
             with urllib.request.urlopen(
                 f"http://{host}:{self.settings.port}/ready", timeout=2.0
             ) as answer:
-                return bool(answer.status == 200)
+                return None if answer.status == 200 else f"status {answer.status}"
+        except urllib.error.HTTPError as error:
+            with error:
+                return _said(error.read())
         except (OSError, urllib.error.URLError):
-            return False
+            return "the API is starting"
 
     def stop(self) -> None:
         """End them in order; each finishes what it has begun."""
-        if self.warming is not None and self.warming.poll() is None:
-            self.warming.kill()
-            self.warming.wait()
         for role in ENDING:
             child = self.children.get(role)
             if child is None or child.process is None or child.process.poll() is not None:
@@ -150,3 +152,11 @@ class Supervisor:
                 journal.error("process_killed", role=role)
                 child.process.kill()
                 child.process.wait()
+
+
+def _said(body: bytes) -> str:
+    """Why `/ready` says no."""
+    try:
+        return str(msgspec.json.decode(body)["why"])
+    except (msgspec.MsgspecError, LookupError, TypeError):
+        return "the API is not well"

@@ -168,7 +168,8 @@ def open_store(url: str, durable: bool = True) -> sa.Engine:
     """The engine of a store, its tables made if they are not there.
 
     Not ``durable`` is for what follows from the log: on SQLite a commit does not wait for the disk,
-    so that a failure of power (not of a process) may undo the last ones; they are done again.
+    so that a failure of power (not of a process) may undo the last ones; they are done again. Nor
+    does it carry pages into the file: who opens it so lets ``Checkpoints`` do that.
     """
     sqlite = url.startswith("sqlite")
     engine = sa.create_engine(
@@ -192,6 +193,7 @@ def _on_sqlite(connection: Any, record: Any, synchronous: str = "FULL") -> None:
 
 def _on_sqlite_soon(connection: Any, record: Any) -> None:
     _on_sqlite(connection, record, "NORMAL")
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # that is the work of ``Checkpoints``
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -121,7 +121,7 @@ class Tenant:
 
     def _events(self, run: list[Stored], step: Step) -> None:
         unread = TYPES.keys() - self.filter.reads
-        gathered = Gathered(self.books.graphs, self.filter._contexts.slots, unread)
+        gathered = Gathered(self.books.graphs, self.filter.context_attributes, unread)
         for entry in run:
             events = events_of(entry.body)
             skip = max(self.seq + 1 - entry.seq, 0)  # taken before, with a part of the entry

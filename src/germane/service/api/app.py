@@ -37,6 +37,7 @@ def create_app(api: Api) -> FastAPI:
         api.closing = True
         api.bell.ring_all()
         api.line.close()
+        api.pulse.close()
 
     app = FastAPI(
         title="germane", version=germane.__version__, description=ABOUT, lifespan=lifespan

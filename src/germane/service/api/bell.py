@@ -5,6 +5,7 @@ milliseconds; where there are new ones, those are woken whose deliveries are amo
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ from starlette.concurrency import run_in_threadpool
 from germane.service import tables
 
 EVERY_S = 0.015
+SOON_S, BUSY_S = 0.004, 1.0
+"""How soon to look again for so long after something came: more is to be expected."""
 MANY = 20_000
 """New deliveries above which everybody is woken: looking who has some would take longer."""
 
@@ -56,6 +59,7 @@ class Bell:
                 self._last.pop(tenant, None)
 
     async def _poll(self) -> None:
+        busy_until = 0.0
         while self._waiting:
             try:
                 news = await run_in_threadpool(self._look, list(self._waiting))
@@ -67,7 +71,10 @@ class Bell:
                 for event, subscriber in list(self._waiting.get(tenant, {}).items()):
                     if people is None or subscriber is None or subscriber in people:
                         event.set()
-            await asyncio.sleep(EVERY_S)
+            moment = time.monotonic()
+            if news:
+                busy_until = moment + BUSY_S
+            await asyncio.sleep(SOON_S if moment < busy_until else EVERY_S)
 
     def _look(self, tenants: list[int]) -> dict[int, tuple[int, set[int] | None]]:
         """Tenants with news: their last delivery, and who has some (None: all may have)."""

@@ -101,7 +101,7 @@ class Door:
             path = getattr(route, "path", "unknown")
             self.api.metrics.requests.labels(scope["method"], path, str(status)).inc()
             self.api.metrics.seconds.labels(path).observe(time.perf_counter() - started)
-            if status >= 500:
+            if status >= 500 and path != "/ready":  # that is an answer, not an error
                 journal.error("request", method=scope["method"], path=path, status=status)
 
     def _check_length(self, scope: Scope) -> None:

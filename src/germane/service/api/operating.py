@@ -439,7 +439,7 @@ async def health() -> dict[str, str]:
 @router.get("/ready", tags=["figures"], responses={503: {"description": "Not yet, or not now"}})
 async def ready(api: State) -> Response:
     """Whether events are taken, and matched."""
-    reply = await api.line.ask({"ask": "ready", "tenant": 1})
+    reply = await api.pulse.ask({"ask": "ready", "tenant": 1})
     if "error" in reply:
         return JSONResponse({"ready": False, "why": reply["error"]}, 503)
     return JSONResponse({"ready": True})

@@ -20,6 +20,8 @@ from germane.service.settings import Settings
 from germane.service.tokens import Holder, Tokens
 
 APPLIED_S = 2.0
+ANSWER_S = 65.0
+"""So long an answer of the matcher is waited for: longer than it lets questions wait."""
 
 
 class Bucket:
@@ -51,6 +53,7 @@ class Api(Reader):
         self.tokens = Tokens(engine)
         self.metrics = Metrics()
         self.line = Line(settings)
+        self.pulse = Line(settings)  # for `/ready`, which waits for no other question
         self.bell = Bell(engine)
         self.closing = False
         self.patience_s = APPLIED_S
@@ -146,7 +149,7 @@ class Line:
                     reader, writer = self._streams
                     writer.write(msgspec.json.encode(question) + b"\n")
                     await writer.drain()
-                    line = await asyncio.wait_for(reader.readline(), 12.0)
+                    line = await asyncio.wait_for(reader.readline(), ANSWER_S)
                     if line:
                         reply: dict[str, Any] = msgspec.json.decode(line)
                         return reply
