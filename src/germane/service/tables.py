@@ -204,6 +204,17 @@ def writing(engine: sa.Engine) -> Any:
     return engine.execution_options(writing=True).begin()
 
 
+def bodies(engine: sa.Engine, tenant: int, numbers: Sequence[int]) -> dict[int, str]:
+    """The bodies of some subscriptions, by number, as they were logged."""
+    t = subscriptions
+    with engine.connect() as connection:
+        found = connection.execute(
+            sa.select(t.c.number, t.c.body).where(t.c.tenant == tenant)
+        ).all()
+    wanted = set(numbers)
+    return {number: body for number, body in found if number in wanted}
+
+
 def insert_rows(connection: sa.Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert many rows, in the order of the table's columns, as fast as the driver can."""
     if not rows:
