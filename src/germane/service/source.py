@@ -68,8 +68,7 @@ class LogSource(DataSource):
 
     def schema(self) -> str:
         """The columns."""
-        kinds = {f.name: _SQL.get(str(f.type), "timestamp") for f in self.columns}
-        return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+        return in_sql(self.columns)
 
     def streamReader(self, schema: Any) -> "LogReader":
         """As a stream."""
@@ -205,6 +204,11 @@ class LogToNow(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a range."""
         return self._reader.read(partition)
+
+
+def in_sql(columns: pa.Schema) -> str:
+    """The columns of a table as Spark says them."""
+    return ", ".join(f"{f.name} {_SQL.get(str(f.type), 'timestamp')}" for f in columns)
 
 
 def register(session: Any) -> None:
