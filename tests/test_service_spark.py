@@ -30,6 +30,7 @@ class ByHand(SparkMatcher):
     share_of_batch = 20_000
 
     def start(self) -> None:
+        self._look()
         options = {"path": self.settings.data, "copies": str(self.shards)}
         self.reader = LogReader(options, ENTRIES)
         self.offset = {"0": self.seen} | {str(n): t.seq for n, t in self.tenants.items()}

@@ -116,6 +116,7 @@ class SparkMatcher(Matcher):
     def start(self) -> None:
         """Start a stream at the positions."""
         with self._lock:
+            self._look()
             after = {"0": self.seen} | {str(n): t.seq for n, t in self.tenants.items()}
             poison = {n: sorted(t.poison) for n, t in self.tenants.items() if t.poison}
             self._renew = False
@@ -189,10 +190,12 @@ class SparkMatcher(Matcher):
         """Nothing: a share that is lost may have to begin with the first entry."""
 
     def _look(self) -> None:
+        """See what is new in the log; have every tenant, also one that was just given up."""
         for number, last in self.log.tenants(self.seen).items():
-            self._tenant(number)
             self.pending[number] = last
             self.seen = max(self.seen, last)
+        for number in self.pending:
+            self._tenant(number)
 
     # a micro-batch -------------------------------------------------------------------------------
 
