@@ -209,8 +209,9 @@ COMPARED = (
 )  # fmt: skip
 
 
-def whole_of(kit, table, *without):
-    columns = [c for c in table.columns if c.name not in without]
+def whole_of(kit, table):
+    """All rows of a table; reasons without their words, which depend on how a log is cut."""
+    columns = [c if c.name != "reason" else c.is_(None) for c in table.columns]
     with kit.engine.connect() as connection:
         return sorted(map(repr, connection.execute(sa.select(*columns))))
 
@@ -234,11 +235,8 @@ def test_every_table_is_that_of_the_other_matcher(kit, seed, tmp_path):
             kit.new_matcher()
     kit.work()
     other.work()
-    for table in COMPARED:
+    for table in (*COMPARED, tables.deadletters):
         assert whole_of(kit, table) == whole_of(other, table), table.name
-    assert whole_of(kit, tables.deadletters, "reason") == whole_of(
-        other, tables.deadletters, "reason"
-    )
     books = [k.matcher.tenants[1].books for k in (kit, other)]
     books[0].matches = books[1].matches  # counted since the driver's snapshot
     assert books[0].to_json() == books[1].to_json()
