@@ -402,3 +402,14 @@ def test_spark_and_retention_do_not_go_together(tmp_path):
         Settings(matcher="spark", retention_days=3)
     with pytest.raises(InvalidValue, match="embedded or spark"):
         Settings(matcher="flink")
+
+
+def test_what_is_there_now_is_all_there_is(kit):
+    kit.publish(message(n=1))
+    reader = LogReader({"path": kit.settings.data}, EVENTS)
+    reader.prepareForTriggerAvailableNow()
+    kit.publish(message(n=2))
+    at = reader.initialOffset()
+    end = reader.latestOffset(at, ReadMaxRows(100))
+    assert len(rows_of(reader, at, end)) == 1
+    assert reader.latestOffset(end, ReadMaxRows(100)) == end

@@ -32,7 +32,7 @@ from germane.service.log import Log, LogError, Stored, read_up_to
 from germane.service.matcher import POISON, RETRY_S, Matcher
 from germane.service.settings import Settings
 from germane.service.shares import Answer
-from germane.service.source import in_sql, register
+from germane.service.source import of_spark, register
 from germane.service.tenant import NOTHING, Dead, Matched, Share, Step, Tenant
 
 ANSWERS = pa.schema(
@@ -130,7 +130,7 @@ class SparkMatcher(Matcher):
             .load()
         )
         answers = frame.mapInArrow(
-            answering(self.settings.to_json(), self.shards, poison), in_sql(ANSWERS)
+            answering(self.settings.to_json(), self.shards, poison), of_spark(ANSWERS)
         )
         place = self._place / uuid4().hex
         self.query = (

@@ -13,13 +13,19 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyspark.sql import types
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from germane.model import InvalidValue
 from germane.service import log as logs
@@ -44,7 +50,10 @@ ENTRIES = pa.schema(
         ("body", pa.binary()),
     ]
 )  # fmt: skip
-_SQL = {"int64": "bigint", "int32": "int", "string": "string", "binary": "binary"}
+_OF_SPARK = {
+    "int64": types.LongType(), "int32": types.IntegerType(), "string": types.StringType(),
+    "binary": types.BinaryType(),
+}  # fmt: skip
 Offset = dict[str, int]
 """Tenant -> the seq up to which its entries were read."""
 OTHERS = "0"
@@ -66,9 +75,9 @@ class LogSource(DataSource):
         """How Spark calls it."""
         return "germane-log"
 
-    def schema(self) -> str:
+    def schema(self) -> types.StructType:
         """The columns."""
-        return in_sql(self.columns)
+        return of_spark(self.columns)
 
     def streamReader(self, schema: Any) -> "LogReader":
         """As a stream."""
@@ -98,7 +107,7 @@ class Range(InputPartition):
         self.ranges = ranges  # tenant, after, up to
 
 
-class LogReader(DataSourceStreamReader):
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a log as it grows."""
 
     def __init__(self, options: Mapping[str, str], columns: pa.Schema) -> None:
@@ -115,6 +124,7 @@ class LogReader(DataSourceStreamReader):
         self._of_entries = columns.equals(ENTRIES)
         self._lasts: dict[int, int] = {}  # tenant -> the seq of its last event
         self._seen: int | None = None  # up to here, it is in there
+        self._ended = False  # what comes now is for another stream
 
     @property
     def _log(self) -> Log:
@@ -125,6 +135,11 @@ class LogReader(DataSourceStreamReader):
     def initialOffset(self) -> Offset:
         """Where a new stream starts."""
         return self._start
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on, the log is what it is now."""
+        self._look(self._start)
+        self._ended = True
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What ``maxEventsPerTrigger`` says."""
@@ -146,6 +161,8 @@ class LogReader(DataSourceStreamReader):
 
     def _look(self, start: Offset) -> None:
         """Find out how far each tenant's entries go; once from the start, then what is new."""
+        if self._ended:
+            return
         if self._seen is None:
             self._seen = start[OTHERS]
             for n in _tenants(start):
@@ -206,9 +223,10 @@ class LogToNow(DataSourceReader):
         return self._reader.read(partition)
 
 
-def in_sql(columns: pa.Schema) -> str:
-    """The columns of a table as Spark says them."""
-    return ", ".join(f"{f.name} {_SQL.get(str(f.type), 'timestamp')}" for f in columns)
+def of_spark(columns: pa.Schema) -> types.StructType:
+    """The columns of a table as Spark has them."""
+    kinds = {f.name: _OF_SPARK.get(str(f.type), types.TimestampType()) for f in columns}
+    return types.StructType([types.StructField(name, kind) for name, kind in kinds.items()])
 
 
 def register(session: Any) -> None:
