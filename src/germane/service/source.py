@@ -153,8 +153,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start | {str(n): last for n, last in news.items()}
         share = max(limit.max_rows // max(len(news), 1), LEAST_SHARE)
         end = dict(start)
-        for n in news:
-            entries = self._log.read(_after(start, n), share, n)
+        for n, last in news.items():
+            entries = logs.read_up_to(self._log, _after(start, n), last, n, share)
             if entries:
                 end[str(n)] = entries[-1].last
         return end
