@@ -60,6 +60,9 @@ def main(arguments):
         return 0 if arguments[:1] in (["-h"], ["--help"], ["help"]) else 2
     command, rest = arguments[0], arguments[1:]
     extras = EXTRAS.get(" ".join(arguments[:2]), EXTRAS[command])
+    words = " ".join(rest).replace("=", " ").split()
+    if "--matcher" in words and "spark" in words:
+        extras = extras + ["java", "spark"]
     install(extras + (["flights"] if "--flights" in rest else []))
     if command == "demo":
         return call(["-m", "germane.cli", "demo"] + rest)

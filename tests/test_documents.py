@@ -414,3 +414,24 @@ def test_the_command(tmp_path):
     told = CliRunner().invoke(app, arguments)
     assert told.exit_code == 2
     assert "never closed" in told.output
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [["<a/>", "text"], ["text", "<a/>"], ["<a>", "text"], ["<a>", "<a/>", "text"], ["<a>"], [None]],
+)
+def test_a_column_of_documents_means_what_the_same_dicts_mean(documents):
+    """Found by playing a service's log again, cut in another way: `document` was a string where it
+    came in columns, XML where it came in dicts."""
+    events = [
+        {"seq": i, "kind": "message", "id": str(i), "document": text}
+        for i, text in enumerate(documents)
+    ]
+    filters = germane.Filter(), germane.Filter()
+    rejected = [
+        [r.seq for r in f.process(given).rejected]
+        for f, given in zip(filters, (events, pa.Table.from_pylist(events)), strict=True)
+    ]
+    assert rejected[0] == rejected[1]
+    types = [f._schema.type_of("document") for f in filters]
+    assert types[0] == types[1]

@@ -170,13 +170,21 @@ class Installation:
         found = [pid for pid in children(self.process.pid) if words in command(pid)]
         return found[0] if found else None
 
+    def worker(self) -> int | None:
+        """A worker of the matcher on Spark, if there is one."""
+        matcher = self.pid_of("matcher")
+        javas = [pid for pid in children(matcher) if "java" in command(pid)] if matcher else []
+        daemons = [p for java in javas for p in children(java) if "spark.daemon" in command(p)]
+        workers = [worker for daemon in daemons for worker in children(daemon)]
+        return max(workers, default=None)
+
     def kill(self, role: str) -> bool:
         """Kill a part of it; the broker comes back by itself no more than a machine does."""
         if role == "broker":
             assert self.broker is not None
             self.broker.kill()
             return True
-        pid = self.pid_of(role)
+        pid = self.worker() if role == "shard" else self.pid_of(role)
         if pid is None:
             return False
         since = born(pid)

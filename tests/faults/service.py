@@ -3,11 +3,12 @@
     python -m tests.faults.service --rounds 200
 
 A round: clients publish messages and context changes, subscribe and unsubscribe; meanwhile the
-API, the matcher or the broker is killed at a random moment, perhaps twice. Then the load ends, the
-service catches up, and three things are compared: every answer of the API that said "accepted" is
-in the log where it said; what the oracle says of the log is what was delivered, to each subscriber
-once and by the same subscriptions; and no delivery that was seen before has gone. The oracle shares
-no line with the engine, and keeps its state from round to round, as the service does.
+API, the matcher, the broker, or (with ``--matcher spark``) a shard's worker is killed at a random
+moment, perhaps twice. Then the load ends, the service catches up, and three things are compared:
+every answer of the API that said "accepted" is in the log where it said; what the oracle says of
+the log is what was delivered, to each subscriber once and by the same subscriptions; and no
+delivery that was seen before has gone. The oracle shares no line with the engine, and keeps its
+state from round to round, as the service does.
 """
 
 import argparse
@@ -197,9 +198,10 @@ def subscription_at_random(pick: random.Random) -> dict[str, Any]:
 class Scene:
     """An installation and its oracle, from round to round."""
 
-    def __init__(self, folder: Path, log: str) -> None:
-        self.log = log
-        self.service = Installation(folder, log)
+    def __init__(self, folder: Path, log: str, matcher: str = "embedded") -> None:
+        self.log, self.matcher = log, matcher
+        options = ("--matcher", "spark", "--shards", "2") if matcher == "spark" else ()
+        self.service = Installation(folder, log, options)
         self.oracle = Oracle()
         self.last_delivery = 0
         self.seen: dict[tuple[int, str], list[str]] = {}
@@ -212,6 +214,7 @@ class Scene:
         """One round; raises `Wrong`."""
         pick = random.Random(f"service {seed}")
         roles = ["api", "matcher"] + (["broker"] if self.log == "nats" else [])
+        roles += ["shard", "matcher"] if self.matcher == "spark" else []
         faults = [pick.choice(roles) for _ in range(pick.choice((1, 1, 1, 2)))]
         start = time.monotonic()
         load = Load(self.service, f"{seed}", pick.choice((2, 3, 4)))
@@ -299,7 +302,7 @@ def main() -> int:
                 if scene is not None:
                     scene.close()
                 log = logs[number // ROUNDS_EACH % len(logs)]
-                scene = Scene(scratch / f"{number}", log)
+                scene = Scene(scratch / f"{number}", log, arguments.matcher)
             done = scene.play(arguments.seed * 100_000 + number)
             rounds.append(done)
             told = ", ".join(f"{name} {n}" for name, n in sorted(done["counts"].items()))
@@ -329,7 +332,7 @@ def _record(
         total.update(done["counts"])
     git = ["git", "-C", str(TESTS), "rev-parse", "--short=12", "HEAD"]
     record = {
-        "arguments": {"seed": arguments.seed, "logs": arguments.logs},
+        "arguments": {name: getattr(arguments, name) for name in ("seed", "logs", "matcher")},
         "commit": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
         "machine": {"cpus": os.cpu_count(), "python": platform.python_version()},
         "rounds_right": len(rounds),
@@ -348,6 +351,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=7200, help="no round begins after that")
     parser.add_argument("--logs", default="sqlite,nats")
+    parser.add_argument("--matcher", default="embedded", choices=("embedded", "spark"))
     parser.add_argument("--record", type=Path, help="a file of results to go on with")
     return parser.parse_args()
 

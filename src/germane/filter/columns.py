@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from germane.category.sets import Categories, Given
 from germane.context import Strings
-from germane.context.values import MAX_TEXT, is_null, key, location
+from germane.context.values import DOCUMENT, MAX_TEXT, is_null, key, location, type_of_value
 from germane.language.cesql.evaluate import OWN_ID, cast, value_of
 from germane.model import GermaneError, InvalidValue, Schema
 from germane.model.types import CATEGORY, XML
@@ -78,8 +78,24 @@ class Columns:
                 used = rows[self.present(name)[rows]]
                 used = used[[i not in self.errors for i in used.tolist()]] if self.errors else used
                 type_ = type_of_column(self._column(name).type) if len(used) else None
+                if name == DOCUMENT and type_ == "string":
+                    type_ = self._type_of_documents(used)
                 if type_ is not None:
                     self._schema.fix(name, type_, where)
+
+    def _type_of_documents(self, rows: NDArray[np.int64]) -> str | None:
+        """The type that the first good one of some texts shows: a text may be XML, or not."""
+        column = self._column(DOCUMENT)
+        for i in rows.tolist():
+            value = column[i].as_py()
+            type_ = type_of_value(DOCUMENT, value)
+            try:
+                if type_ == XML:
+                    self._add_document(DOCUMENT, value, self._categories.nobody)
+                return type_
+            except GermaneError as error:
+                self.errors.setdefault(i, error)
+        return None
 
     def keys(self, name: str, rows: NDArray[np.int64], keep: bool) -> Keys:
         """Keys of a column, whole; strings of ``rows``, always the same, are kept as members."""

@@ -143,8 +143,13 @@ class Registry:
         conditions: Sequence[Any],
         contexts: Sequence[Any],
         dialects: Sequence[Any],
+        kept: Sequence[bool] | None = None,
     ) -> None:
-        """Register profiles; raises ``BatchError`` (or, for one, its error) after the others."""
+        """Register profiles; raises ``BatchError`` (or, for one, its error) after the others.
+
+        What is not ``kept`` is judged like the rest, and fixes types and makes its context known,
+        but is no profile of this filter: it lives in another, which judges the same.
+        """
         errors: list[tuple[int, Any, GermaneError]] = []
         if len(ids) > CHUNK:
             self.conjunctions.reserve(len(ids))
@@ -153,7 +158,8 @@ class Registry:
             size = CHUNK if len(self.conjunctions.shapes) <= MANY_SHAPES else 4 * CHUNK
             part = slice(start, start + size)
             texts = list(zip(dialects[part], conditions[part], strict=True))
-            self._add_chunk(start, ids[part], texts, contexts[part], errors)
+            mine = None if kept is None else kept[part]
+            self._add_chunk(start, ids[part], texts, contexts[part], mine, errors)
             start += size
         if errors:
             raise errors[0][2] if len(ids) == 1 else BatchError(errors, len(ids) - len(errors))
@@ -164,6 +170,7 @@ class Registry:
         ids: Sequence[Any],
         texts: list[tuple[Any, Any]],
         contexts: Sequence[Any],
+        kept: Sequence[bool] | None,
         errors: list[tuple[int, Any, GermaneError]],
     ) -> None:
         accepted: list[int] = []
@@ -191,12 +198,18 @@ class Registry:
                 self._compile(name, texts[i], owner)
                 for name, i, owner in zip(names, accepted, owners, strict=True)
             ]
+        context_rows = self._context_rows(owners)
+        if kept is not None:
+            mine = [k for k, i in enumerate(accepted) if kept[i]]
+            accepted, names = [accepted[k] for k in mine], [names[k] for k in mine]
+            compiled = [compiled[k] for k in mine]
+            context_rows = context_rows[mine]
         if accepted:
             self.tables.follow_graphs()  # patterns may have come
             profile_rows = self.ids.add_many(names)
             self.head = longer(self.head, self.ids.n_rows, -1)
             self.head[profile_rows] = -1
-            rows = self._add_rows(compiled, profile_rows, self._context_rows(owners))
+            rows = self._add_rows(compiled, profile_rows, context_rows)
             if len(rows):
                 kernels.link(rows, self.contexts.head, *self.conjunctions.view[:2])
                 self.tables.add(rows)

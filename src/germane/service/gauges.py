@@ -128,7 +128,7 @@ def _figures(
         "latency_ms": dict(zip(("p50", "p99"), percentiles, strict=True)),
         "buckets": tally.buckets,
         "latency_sum_s": tally.latency_sum_s,
-        "subscriptions": len(tenant.filter),
+        "subscriptions": len(tenant.books.by_id),
         "contexts": tenant.filter.n_contexts,
     }
 

@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from germane.model import GermaneError
 
 EVENTS, SUBSCRIBE, UNSUBSCRIBE, GRAPH, SETTINGS, FEEDBACK = KINDS = (
@@ -142,6 +144,16 @@ class GroupCommit:
             self._queue.put(None)
             self._writer.join()
             self._writer = None
+
+
+def read_up_to(log: Log, after: int, up_to: int, tenant: int, limit: int) -> list[Stored]:
+    """As ``Log.read``, but nothing after a seq; of an entry that it falls into, the beginning."""
+    entries = [e for e in log.read(after, limit, tenant) if e.seq <= up_to]
+    if entries and entries[-1].last > up_to:
+        whole = entries.pop()
+        events = msgspec.json.decode(whole.body, type=list[msgspec.Raw])[: up_to - whole.seq + 1]
+        entries.append(whole._replace(body=msgspec.json.encode(events), n=len(events)))
+    return entries
 
 
 def take(entries: "Sequence[Stored]", limit: int) -> list[Stored]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import structlog
 
 from germane.service import log as logs
-from germane.service import snapshots, tables
+from germane.service import shares, snapshots, tables
 from germane.service.clock import SECOND, Clock, now
 from germane.service.cloudevents import events_of
 from germane.service.delivering import Counters, deliver, due_subscribers, release
@@ -23,7 +23,7 @@ from germane.service.gauges import Gauges
 from germane.service.log import Log, LogError, Stored
 from germane.service.questions import Questions
 from germane.service.settings import Settings
-from germane.service.tenant import Dead, Step, Tenant
+from germane.service.tenant import WHOLE, Dead, Share, Step, Tenant
 from germane.service.writing import forget, write_release, write_step
 
 SLICE_S = 0.030
@@ -38,6 +38,8 @@ journal = structlog.get_logger("matcher")
 
 class Matcher:
     """One process's work."""
+
+    holds: Share = WHOLE  # the profiles that this process matches itself
 
     def __init__(self, settings: Settings, log: Log, engine: sa.Engine, clock: Clock = now) -> None:
         self.settings = settings
@@ -79,20 +81,19 @@ class Matcher:
     def _load(self, number: int) -> Tenant:
         """A tenant as it was at its position: its snapshot, and the log from there."""
         started = time.monotonic()
-        tenant = Tenant(number, self.settings.index, self._texts)
+        tenant = Tenant(number, self.settings.index, self._texts, self.holds)
         with self.engine.connect() as connection:
             position = self._read_position(connection, number)
             tenant.poison = self._read_poison(connection, number)
             self.counters[number] = self._read_counters(connection, number)
-        snapshots.load(self.settings.snapshots, tenant, position)
+        shares.load(self.settings, tenant, position)
         tenant.filter.postpone_indexes(self.compiling is not None and self.compiling())
         first = self.log.bounds()[0]
         if tenant.seq + 1 < first and tenant.seq < position:
             journal.warning("log_trimmed", tenant=number, snapshot=tenant.seq, first=first)
         from_snapshot = tenant.seq
         while tenant.seq < position:
-            entries = self.log.read(tenant.seq, MOST_SHARE, number)
-            entries = [entry for entry in entries if entry.seq <= position]
+            entries = logs.read_up_to(self.log, tenant.seq, position, number, MOST_SHARE)
             if not entries:
                 break
             tenant.play(entries)
@@ -128,13 +129,7 @@ class Matcher:
 
     def _texts(self, tenant: int, numbers: list[int]) -> dict[int, str]:
         """Bodies of subscriptions that were written before this round."""
-        t = tables.subscriptions
-        with self.engine.connect() as connection:
-            found = connection.execute(
-                sa.select(t.c.number, t.c.body).where(t.c.tenant == tenant)
-            ).all()
-        wanted = set(numbers)
-        return {number: body for number, body in found if number in wanted}
+        return tables.bodies(self.engine, tenant, numbers)
 
     # rounds --------------------------------------------------------------------------------------
 
@@ -287,7 +282,7 @@ class Matcher:
     def _save(self, tenant: Tenant) -> None:
         self._saved[tenant.number] = (tenant.seq, time.monotonic())
         try:
-            snapshots.save(self.settings.snapshots, tenant)
+            snapshots.save(shares.folder_of(self.settings, self.holds), tenant)
         except OSError as error:
             journal.error("snapshot_failed", tenant=tenant.number, error=str(error))
             return

@@ -21,7 +21,7 @@ import structlog
 
 from germane.service import tables
 from germane.service.journal import configure
-from germane.service.settings import Settings, open_log
+from germane.service.settings import SPARK, Settings, open_log
 
 VARIABLE = "GERMANE_SETTINGS"
 
@@ -84,13 +84,12 @@ def run_matcher(settings: Settings) -> None:
     """Match."""
     from germane.service import warming
     from germane.service.checkpoints import Checkpoints
-    from germane.service.matcher import Matcher
     from germane.service.questions import Questions
 
     lock = alone(settings, "matcher")
     log = open_log(settings)
     engine = tables.open_store(settings.store_url, durable=False)
-    matcher = Matcher(settings, log, engine)
+    matcher = _matcher(settings)(settings, log, engine)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(matcher, "stopping", True))
     questions = matcher.questions = Questions(settings.socket)
@@ -110,6 +109,16 @@ def run_matcher(settings: Settings) -> None:
     log.close()
     engine.dispose()
     lock.close()
+
+
+def _matcher(settings: Settings) -> Any:
+    if settings.matcher == SPARK:
+        from germane.service.on_spark import SparkMatcher
+
+        return SparkMatcher
+    from germane.service.matcher import Matcher
+
+    return Matcher
 
 
 def run_courier(settings: Settings) -> None:

@@ -15,7 +15,8 @@ import msgspec
 
 from germane.model import ConditionError, GermaneError
 from germane.service.subscriptions import Condition
-from germane.service.values import always_tested, context_of, cost_of, plain
+from germane.service.tenant import WHOLE
+from germane.service.values import always_tested, context_of, cost_of, cost_of_text, plain
 
 if TYPE_CHECKING:
     from germane.service.matcher import Matcher
@@ -123,7 +124,11 @@ def _check(tenant: Any, body: dict[str, Any]) -> Any:
 
 
 def _stats(tenant: Any, body: dict[str, Any]) -> Any:
-    return plain(tenant.filter.stats())
+    figures: dict[str, Any] = plain(tenant.filter.stats())
+    if tenant.share != WHOLE:  # the shards have the profiles
+        books = tenant.books
+        figures |= {"profiles": len(books.by_id), "matches": int(books.matches.sum())}
+    return figures
 
 
 def _costs(tenant: Any, body: dict[str, Any]) -> Any:
@@ -131,14 +136,22 @@ def _costs(tenant: Any, body: dict[str, Any]) -> Any:
     numbers = books.active
     if body.get("number") is not None:
         numbers = [body["number"]]
-    if body.get("order") == "cost":  # those that no index finds, then those that match most
+    if (
+        body.get("order") == "cost" and tenant.share == WHOLE
+    ):  # those that no index finds, then those that match most
         outside = set(always_tested(tenant.filter))
         numbers.sort(key=lambda n: (n in outside, int(books.matches[n])), reverse=True)
     else:
         numbers.sort(key=lambda n: int(books.matches[n]), reverse=True)
+    shown = numbers[: body["limit"]]
+    if tenant.share == WHOLE:
+        costs = [cost_of(tenant.filter, n) for n in shown]
+    else:
+        texts = tenant.texts(tenant.number, shown)
+        costs = [cost_of_text(tenant.filter, n, texts[n]) for n in shown]
     return [
-        {"number": n, "matches": int(books.matches[n]), **cost_of(tenant.filter, n)}
-        for n in numbers[: body["limit"]]
+        {"number": n, "matches": int(books.matches[n]), **cost}
+        for n, cost in zip(shown, costs, strict=True)
     ]
 
 

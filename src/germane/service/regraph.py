@@ -4,7 +4,7 @@ Graphs are given to a filter when it is made. A tenant's come later, as events l
 rarely; then a new filter takes over conditions, contexts and the types that attributes have.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -31,9 +31,14 @@ def edges_of(f: Filter, attribute: str) -> list[tuple[str, str]]:
     return f.graph(attribute).edges()
 
 
-def with_graphs(f: Filter, graphs: Mapping[str, ContentGraph], bodies: Mapping[int, str]) -> Filter:
-    """The same profiles (given as their subscriptions) and contexts; refused as a whole if any
-    of them does not fit the graphs."""
+def with_graphs(
+    f: Filter,
+    graphs: Mapping[str, ContentGraph],
+    bodies: Mapping[int, str],
+    keeps: Callable[[int], bool],
+) -> Filter:
+    """The same profiles (of all subscriptions, those that it keeps) and contexts; refused as a
+    whole if any of them does not fit the graphs."""
     new = new_filter(f._index.name, graphs)
     for name, type_ in f.types.items():
         if name not in graphs and not type_.startswith(CATEGORY):
@@ -45,7 +50,8 @@ def with_graphs(f: Filter, graphs: Mapping[str, ContentGraph], bodies: Mapping[i
         condition = condition_of(body)
         profiles.append((number, condition.text, body.get("context"), condition.dialect))
     if profiles:
-        new.subscribe_many(*(list(part) for part in zip(*profiles, strict=True)))
+        columns = [list(part) for part in zip(*profiles, strict=True)]
+        new._profiles.add(*columns, kept=[keeps(number) for number in bodies])
     new._last_seq = f._last_seq
     return new
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from germane.model import GermaneError
 from germane.service import holding, snapshots, tables
 from germane.service.clock import now
-from germane.service.log import EVENTS, Log
+from germane.service.log import EVENTS, Log, read_up_to
 from germane.service.matcher import Matcher
 from germane.service.settings import Settings
 from germane.service.tenant import Tenant
@@ -65,14 +65,9 @@ def at(settings: Settings, log: Log, engine: sa.Engine, tenant: int, seq: int) -
 def _play(log: Log, tenant: Tenant, up_to: int) -> Iterator[Any]:
     """Play a tenant's entries up to a seq; what each part did."""
     while tenant.seq < up_to:
-        entries = [e for e in log.read(tenant.seq, PART, tenant.number) if e.seq <= up_to]
+        entries = read_up_to(log, tenant.seq, up_to, tenant.number, PART)
         if not entries:
             return
-        if entries[-1].last > up_to:  # an entry's first events only
-            whole = entries.pop()
-            events = msgspec.json.decode(whole.body)[: up_to - whole.seq + 1]
-            body = msgspec.json.encode(events)
-            entries.append(whole._replace(body=body, n=len(events)))
         for _, run in groupby(entries, lambda entry: entry.kind == EVENTS):
             yield tenant.play(list(run))  # so that books do not change among messages
 

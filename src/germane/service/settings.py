@@ -15,6 +15,7 @@ import msgspec
 from germane.model import InvalidValue
 
 LONGEST_SOCKET = 100
+EMBEDDED, SPARK = MATCHERS = ("embedded", "spark")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Settings:
     port: int = 8000
     log: str = ""  # "" is SQLite in the data directory; or nats://…
     store: str = ""  # "" is SQLite in the data directory; or postgresql+psycopg://…
+    matcher: str = EMBEDDED
+    shards: int = 0  # of the matcher on Spark; 0 is one a core
     index: str = "agile"
     round_events: int = 4_000  # in a round of the matcher, over all tenants
     snapshot_events: int = 2_000_000  # at most between two snapshots of a tenant
@@ -57,6 +60,13 @@ class Settings:
                 ) from error
         if self.log and not self.log.startswith("nats://"):
             raise InvalidValue(f"--log is nats://host:port, or not given for SQLite: {self.log!r}")
+        if self.matcher not in MATCHERS:
+            raise InvalidValue(f"--matcher is {' or '.join(MATCHERS)}, not {self.matcher!r}")
+        if self.matcher == SPARK and self.retention_days:
+            raise InvalidValue(
+                "--retention goes with --matcher embedded: on Spark, a shard that is lost may have "
+                "to be built from the log's first entry"
+            )
 
     @property
     def folder(self) -> Path:

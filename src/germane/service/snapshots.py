@@ -23,7 +23,7 @@ def save(folder: Path, tenant: Tenant) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{tenant.number}-{tenant.seq:020d}"
     books = folder / f"{name}.json"
-    part = books.with_suffix(".part")
+    part = books.with_suffix(f".{os.getpid()}.part")
     with part.open("wb") as file:
         file.write(tenant.books.to_json())
         file.flush()

@@ -206,6 +206,21 @@ def writing(engine: sa.Engine) -> Any:
     return engine.execution_options(writing=True).begin()
 
 
+FEW = 500
+
+
+def bodies(engine: sa.Engine, tenant: int, numbers: Sequence[int]) -> dict[int, str]:
+    """The bodies of some subscriptions, by number, as they were logged."""
+    t = subscriptions
+    with engine.connect() as connection:
+        chosen = sa.select(t.c.number, t.c.body).where(t.c.tenant == tenant)
+        if len(numbers) <= FEW:
+            chosen = chosen.where(t.c.number.in_(numbers))
+        found = connection.execute(chosen).all()
+    wanted = set(numbers)
+    return {number: body for number, body in found if number in wanted}
+
+
 def insert_rows(connection: sa.Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert many rows, in the order of the table's columns, as fast as the driver can."""
     if not rows:

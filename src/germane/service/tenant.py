@@ -4,6 +4,10 @@ In: entries of the log, in order. Out: a ``Step``: matches (seq, profile) in col
 taken, and what changed in the books. All of a tenant's state follows from its entries, so that
 playing them again, from the beginning or from a snapshot, gives the same. A profile is known to the
 filter by its number, counted up with every subscription that is logged.
+
+A tenant may have a ``Share`` of its profiles in the filter. It takes every entry all the same:
+types, contexts, graphs and books are those of the whole, and so is what it refuses; only what it
+matches is its share.
 """
 
 from collections.abc import Callable
@@ -25,6 +29,20 @@ from germane.service.columns import Gathered
 from germane.service.log import Stored
 from germane.service.regraph import edges_of, new_filter, with_graphs
 from germane.service.subscriptions import Condition, condition_of
+
+
+class Share(NamedTuple):
+    """Some of a tenant's profiles: those whose number leaves a remainder."""
+
+    number: int
+    of: int
+
+    def keeps(self, profile: int) -> bool:
+        """Whether a profile is in it."""
+        return profile % self.of == self.number
+
+
+WHOLE, NOTHING = Share(0, 1), Share(-1, 1)
 
 Texts = Callable[[int, list[int]], dict[int, str]]
 """(tenant, numbers of subscriptions) -> their bodies, as the store has them."""
@@ -72,6 +90,8 @@ class Step:
         self.feedback: list[tuple[int, int, bool, int]] = []  # delivery, seq, relevant, at
         self.graphs: set[str] = set()  # attributes whose graph changed
         self.ats: list[tuple[int, int]] = []  # first seq of entries -> when they were accepted
+        self.urgent: set[int] = set()  # seqs of messages
+        self.expires: dict[int, int] = {}  # seq of a message -> microseconds
         self.n_events = 0
         self.n_messages = 0
 
@@ -79,8 +99,9 @@ class Step:
 class Tenant:
     """A tenant's filter and books, at some seq."""
 
-    def __init__(self, number: int, index: str, texts: Texts) -> None:
+    def __init__(self, number: int, index: str, texts: Texts, share: Share = WHOLE) -> None:
         self.number = number
+        self.share = share
         self.seq = 0  # everything up to it is in the filter and in the books
         self.filter = new_filter(index)
         self.books = Books()
@@ -131,6 +152,8 @@ class Tenant:
         step.n_messages += gathered.n_messages
         step.dead += [Dead(r.seq, "event", r.reason) for r in gathered.refused]
         step.dead += [Dead(int(r.seq or 0), "event", _words(r.reason)) for r in found.rejected]
+        step.urgent |= gathered.urgent
+        step.expires |= gathered.expires
         if not len(found):
             return
         pairs = found.to_arrow()
@@ -187,12 +210,14 @@ class Tenant:
             except GermaneError as error:
                 reasons[number] = str(error)
         if fine:
+            keeps = self.share.keeps
             try:
-                self.filter.subscribe_many(
+                self.filter._profiles.add(
                     [n for n, _, _ in fine],
                     [condition.text for _, condition, _ in fine],
                     [context for _, _, context in fine],
                     [condition.dialect for _, condition, _ in fine],
+                    None if self.share == WHOLE else [keeps(n) for n, _, _ in fine],
                 )
             except BatchError as errors:
                 for k, _, why in errors.errors:
@@ -206,7 +231,8 @@ class Tenant:
         number = self.books.end(id_)
         if number is None:
             return False
-        self.filter.unsubscribe(number)
+        if self.share.keeps(number):
+            self.filter.unsubscribe(number)
         step.ended.append(number)
         return True
 
@@ -267,7 +293,8 @@ class Tenant:
         numbers = self.books.active
         bodies = self.texts(self.number, numbers)
         bodies |= {r.subscription.number: r.body for r in step.registered}
-        self.filter = with_graphs(self.filter, graphs, {n: bodies[n] for n in numbers})
+        wanted = {n: bodies[n] for n in numbers}
+        self.filter = with_graphs(self.filter, graphs, wanted, self.share.keeps)
         self.books.set_graph(attribute, names)
 
     def _settings(self, body: dict[str, Any], step: Step) -> None:
@@ -290,7 +317,7 @@ class Tenant:
         step.feedback.append((body["delivery"], entry.seq, relevant, entry.at))
         for id_, event in body["matched"]:
             number = self.books.by_id.get(id_)
-            if number is not None and event is not None:
+            if number is not None and event is not None and self.share.keeps(number):
                 message = message_attributes(event, self.books.graphs)
                 if "document" in message:
                     self.filter.feedback(number, message, relevant)

@@ -3,12 +3,14 @@
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from germane import Filter
 from germane.filter.tables import EXPELLED, INSIDE, POSTED, WAITING
 from germane.filter.values_out import _column
 from germane.service.clock import as_text, of_datetime
+from germane.service.subscriptions import condition_of
 
 
 def context_of(f: Filter, id_: str) -> dict[str, Any] | None:
@@ -54,6 +56,24 @@ def cost_of(f: Filter, number: int) -> dict[str, Any]:
         "always_tested": always,
         "cost": float(len(rows) + 9 * always),
     }
+
+
+def cost_of_text(f: Filter, number: int, text: str) -> dict[str, Any]:
+    """As ``cost_of``, of a profile that lives in another filter, given as its subscription: what no
+    index can hold has to be tested at every message."""
+    body = msgspec.json.decode(text)
+    condition = condition_of(body)
+    f.subscribe(number, condition.text, body.get("context"), dialect=condition.dialect)
+    try:
+        cost = cost_of(f, number)
+        shapes = [
+            f._conjunctions.shapes[int(s)]
+            for s in f._conjunctions.shape[f._profiles.rows_of(number)]
+        ]
+    finally:
+        f.unsubscribe(number)
+    always = sum(not shape.forms for shape in shapes)
+    return cost | {"always_tested": always, "cost": float(len(shapes) + 9 * always)}
 
 
 def always_tested(f: Filter) -> list[int]:

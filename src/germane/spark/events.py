@@ -98,7 +98,7 @@ def layout(
     message_kind, profile_kind, context_kind = names
     return Layout(
         schema, ids, message_kind, profile_kind, context_kind, owned, addressed, document, tables,
-        described,
+        described, profiles is not None and "dialect" in profiles.columns,
     )  # fmt: skip
 
 
@@ -201,7 +201,8 @@ def event_columns(agreed: Layout) -> dict[str, str]:
     """The columns of events, and their SQL types."""
     return {
         SHARD: "int", HOME: "int", "seq": "bigint", "kind": "string", "id": agreed.ids,
-        "context": agreed.ids, "condition": "string", "removed": "array<string>",
+        "context": agreed.ids, "condition": "string",
+        **({"dialect": "string"} if agreed.dialects else {}), "removed": "array<string>",
         **({"address": "string"} if agreed.addressed else {}),
         **{n: _SPARK_TYPES.get(type_, agreed.document) for n, type_ in agreed.schema.items()},
     }  # fmt: skip
@@ -304,7 +305,7 @@ def _union(parts: list[DataFrame]) -> DataFrame:
 
 # inputs ----------------------------------------------------------------------------------------
 
-_PROFILE = {name: name for name in (HOME, "seq", "kind", "id", "context", "condition")}
+_PROFILE = {name: name for name in (HOME, "seq", "kind", "id", "context", "condition", "dialect")}
 
 
 def _of_messages(messages: DataFrame, agreed: Layout, placed: dict[str, str]) -> DataFrame:
@@ -332,13 +333,16 @@ def _of_contexts(frame: DataFrame, kind: str, agreed: Layout, n_shards: int) -> 
 def _of_profiles(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
     """Subscriptions, which live where their context does, and unsubscriptions."""
     there = set(profiles.columns)
-    seq, op, context = (n if n in there else "NULL" for n in ("seq", "op", "context"))
+    seq, op, context, dialect = (
+        n if n in there else "NULL" for n in ("seq", "op", "context", "dialect")
+    )
     frame = profiles.selectExpr(
         f"CAST({seq} AS bigint) AS seq",
         f"coalesce({op}, '{SUBSCRIBE}') AS kind",
         f"CAST(id AS {agreed.ids}) AS id",
         f"CAST({context} AS {agreed.ids}) AS context",
         "CAST(condition AS string) AS condition",
+        f"CAST({dialect} AS string) AS dialect",
     )
     owned = f"(context IS NOT NULL AND kind = '{SUBSCRIBE}')"
     key = f"CASE WHEN {owned} THEN context ELSE id END"

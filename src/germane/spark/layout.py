@@ -17,7 +17,7 @@ SHARD, HOME = PLACING = ("_shard", "_home")
 """Where an event must be seen (null: its kind says it), and who answers for it."""
 EVENT = "_event"
 """A message as a struct."""
-FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "removed", "address")
+FIELDS = (*PLACING, "seq", "kind", "id", "context", "condition", "dialect", "removed", "address")
 """Columns of events that are not attributes."""
 FOUND = (
     ("seq", "bigint"),
@@ -47,6 +47,7 @@ class Layout(NamedTuple):
     document: str = ""  # the SQL type in which documents travel; "": there are none
     transformations: dict[str, Any] | None = None  # of documents, as plain data
     graphs: list[dict[str, Any]] = []  # noqa: RUF012  # content graphs, as ``graphs`` describes them
+    dialects: bool = False  # whether profiles say what their conditions are written in
 
     def filter(self) -> Filter:
         """An empty filter for a shard."""

@@ -144,19 +144,30 @@ def plain(table: pa.Table) -> pa.Table:
 def _told(profiles: pa.Table, judge: Filter) -> pa.Table:
     """Events of profiles as shards other than their home see them."""
     verdicts = []
-    columns = (profiles.column(name).to_pylist() for name in ("kind", "condition", "context"))
-    for kind, condition, context in zip(*columns, strict=True):
-        verdicts.append(TRUE if kind == SUBSCRIBE and _fits(judge, condition, context) else None)
-    nobody = pa.nulls(profiles.num_rows, profiles.schema.field("context").type)
-    for name, column in (("condition", pa.array(verdicts, pa.string())), ("context", nobody)):
+    nothing = {"dialect": pa.nulls(profiles.num_rows, pa.string())}
+    names = ("kind", "condition", "context", "dialect")
+    columns = (
+        (profiles.column(name) if name in profiles.column_names else nothing[name]).to_pylist()
+        for name in names
+    )
+    for kind, condition, context, dialect in zip(*columns, strict=True):
+        fits = kind == SUBSCRIBE and _fits(judge, condition, context, dialect)
+        verdicts.append(TRUE if fits else None)
+    told = nothing | {
+        "condition": pa.array(verdicts, pa.string()),
+        "context": pa.nulls(profiles.num_rows, profiles.schema.field("context").type),
+    }
+    for name, column in told.items():
+        if name not in profiles.column_names:
+            continue
         at = profiles.column_names.index(name)
         profiles = profiles.set_column(at, profiles.schema.field(name), column)
     return profiles
 
 
-def _fits(judge: Filter, condition: Any, context: Any) -> bool:
+def _fits(judge: Filter, condition: Any, context: Any, dialect: Any) -> bool:
     try:
-        judge.check(condition, context)
+        judge.check(condition, context, dialect)
     except GermaneError:
         return False
     return True

@@ -357,7 +357,8 @@ def _enter(ledger: list[pa.Table], changes: pa.Table) -> None:
     """Remember accepted events of profiles."""
     chosen = changes.filter(pc.is_in(changes.column("kind"), pa.array([SUBSCRIBE, UNSUBSCRIBE])))
     if chosen.num_rows:
-        ledger.append(plain(chosen.select(["kind", "id", "context", "condition", HOME])))
+        wanted = ("kind", "id", "context", "condition", "dialect", HOME)
+        ledger.append(plain(chosen.select([n for n in wanted if n in chosen.column_names])))
 
 
 def snapshot_of(copy: Copy, agreed: Layout) -> pa.Table:
@@ -395,6 +396,8 @@ def _as_events(part: pa.Table, agreed: Layout) -> pa.Table:
     }  # fmt: skip
     if not agreed.addressed:
         del kinds["address"]
+    if not agreed.dialects:
+        del kinds["dialect"]
     arrow = {
         "category": pa.list_(pa.string()),
         "xml": pa.binary() if agreed.document == "binary" else pa.string(),

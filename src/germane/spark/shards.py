@@ -112,9 +112,10 @@ class Shard:
         ours = table.filter(pa.array(whose == MINE))
         events = ours.select(["id", "condition", "context"])
         ids, conditions, contexts = (column.to_pylist() for column in events.columns)
+        dialects = ours.column("dialect").to_pylist() if "dialect" in ours.column_names else None
         errors: list[tuple[int, Any, GermaneError]] = []
         try:
-            self.filter.subscribe_many(ids, conditions, contexts)
+            self.filter.subscribe_many(ids, conditions, contexts, dialects)
         except BatchError as error:
             errors = list(error.errors)
         except GermaneError as error:
@@ -255,7 +256,7 @@ class _Judge:
     def accepts(self, event: dict[str, Any]) -> bool:
         """Whether a subscription is well-formed."""
         try:
-            self._filter.check(event["condition"], event["context"])
+            self._filter.check(event["condition"], event["context"], event.get("dialect"))
         except GermaneError:
             return False
         return True
