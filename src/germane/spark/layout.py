@@ -45,6 +45,7 @@ class Layout(NamedTuple):
     document: str = ""  # the SQL type in which documents travel; "": there are none
     transformations: dict[str, Any] | None = None  # of documents, as plain data
     graphs: list[dict[str, Any]] = []  # noqa: RUF012  # content graphs, as ``graphs`` describes them
+    near: list[str] = []  # noqa: RUF012  # attributes by which contexts are placed; none: by hash
 
     def filter(self) -> Filter:
         """An empty filter for a shard."""

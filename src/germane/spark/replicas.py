@@ -35,14 +35,20 @@ from germane.model import GermaneError
 from germane.spark.gate import Gate
 from germane.spark.images import Images
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
+from germane.spark.notices import Notices, name_of
 from germane.spark.packing import decode, encode, marks_of, plain
+from germane.spark.places import Near
+from germane.spark.routing import Route, route_of
 from germane.spark.shards import Played, Shard
+from germane.spark.watching import Watch
 
 COUNTS = (
     "events", "messages", "deliveries", "rejected", "held", "candidates", "escalations",
     "profiles", "contexts", "rebuilt", "caught_up", "snapshots", "state_bytes", "nanoseconds",
+    "reached", "notices",
 )  # fmt: skip
-"""What a shard tells of a micro-batch."""
+"""What a shard tells of a micro-batch; ``messages`` were sent here, ``reached`` are those of them
+that somebody here gets, and ``notices`` are what it told of its groups to whoever routes."""
 RESULT = f"shard int, found binary, letters binary, {', '.join(f'{c} bigint' for c in COUNTS)}"
 # Schemas as objects: as text, each would go to the JVM to be read, in every task.
 _LONG, _TEXT, _BYTES = LongType(), StringType(), BinaryType()
@@ -109,6 +115,7 @@ class Replica(StatefulProcessor):
         together: bool,
         resumed_at: int | None = None,
         images: str | None = None,
+        near: Near | None = None,
     ) -> None:
         self._name = name
         self._agreed = agreed
@@ -117,6 +124,7 @@ class Replica(StatefulProcessor):
         self._together = together
         self._resumed_at = resumed_at
         self._images = Images(images)
+        self._near = near
 
     def init(self, handle: Any) -> None:
         """Ask for the state."""
@@ -146,7 +154,7 @@ class Replica(StatefulProcessor):
         tables = [decode(row.events) for row in rows]
         marks = [marks_of(table) for table in tables]
         events = pa.concat_tables([t.replace_schema_metadata(None) for t in tables])
-        yield from self._take(key, events, marks, timerValues)
+        yield from self._take(key, events, marks, timerValues, route_of(tables[0]))
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
@@ -159,20 +167,22 @@ class Replica(StatefulProcessor):
     # a micro-batch ---------------------------------------------------------------------------
 
     def _take(
-        self, key: Any, events: pa.Table, marks: list[dict[str, int]], timers: Any
-    ) -> Iterator[Row]:
+        self, key: Any, events: pa.Table, marks: list[dict[str, int]], timers: Any,
+        route: Route | None = None,
+    ) -> Iterator[Row]:  # fmt: skip
         start = time.perf_counter_ns()
         head = self._read_head()
         copy, how = self._copy_of(key, head)
         copy.shard.filter.rewind()  # a failed attempt may have gone ahead; the gate knows better
         gate = Gate(self._inputs, self._together, self._resumed_at)
+        told = json.loads(head.gate).get("told") if head.gate else None
         if head.gate:
             seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)
             gate.restore(
                 {**json.loads(head.gate), "recent": np.cumsum(seqs)},
                 None if head.held is None else decode(head.held),
             )
-        due = gate.admit(events, marks)
+        due = gate.admit(events, marks, None if route is None else route.passed)
         shard = copy.shard
         before = shard.filter.stats()
         played = shard.play(due.events) if due.events.num_rows else Played([], [], [])
@@ -183,6 +193,7 @@ class Replica(StatefulProcessor):
             letters = decode(head.letters).to_pylist() + letters
         after = shard.filter.stats()
         about, held = gate.state()
+        about["told"] = now = self._tell(copy.shard, played, told, route)
         recent = np.diff(np.asarray(about.pop("recent"), np.int64), prepend=0)
         head = head._replace(
             gate=json.dumps(about),
@@ -207,6 +218,8 @@ class Replica(StatefulProcessor):
             "snapshots": n_snapshots,
             "state_bytes": head.snapshot_bytes + head.delta_bytes,
             "nanoseconds": time.perf_counter_ns() - start,
+            "reached": sum(table.num_rows for table in played.found),
+            "notices": now != told,
         }
         number = self._keys.index(key[0])
         yield Row(
@@ -221,6 +234,31 @@ class Replica(StatefulProcessor):
         for table in played.found:
             for part in _parts(table):
                 yield Row(shard=number, found=encode(part), letters=None, **nothing)
+
+    def _tell(
+        self, shard: Shard, played: Played, told: int | None, route: Route | None
+    ) -> int | None:
+        """What whoever routes must know of this shard's groups; when that was told last."""
+        if self._near is None or route is None:
+            return told
+        if route.heard not in (None, told):
+            raise GermaneError(
+                f"messages for shard {shard.number} were chosen by what it told in micro-batch "
+                f"{route.heard}, but it told more in {told}: {self._near.folder} has lost a file; "
+                "stop the stream, delete the folder 'notices' in there, and start it again"
+            )
+        notices = Notices(self._near.folder)
+        if shard.watch is None:
+            shard.watch = Watch(self._near, shard.number)
+        if shard.watch.told != told or told is None:
+            known = notices.latest(name_of(shard.number), route.batch)
+            shard.watch.recall(known if known is not None and known.batch == told else None)
+        news = shard.watch.look(shard.filter, played.changes)
+        if news is None:
+            return told
+        notices.write(name_of(shard.number), route.batch, news)
+        shard.watch.told = route.batch
+        return route.batch
 
     def _set_timer(self, wanted: bool, timers: Any) -> None:
         """Come back in the next micro-batch, also if it brings nothing."""

@@ -44,6 +44,7 @@ class Shard:
         self.filter = agreed.filter()
         self.attributes = list(agreed.schema)
         self.elsewhere: set[Any] = set()
+        self.watch: Any = None  # ``watching.Watch``, where messages are routed
         self._columns = agreed.found()
 
     def play(self, table: pa.Table) -> Played:
