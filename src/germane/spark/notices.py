@@ -31,9 +31,9 @@ class Notice(NamedTuple):
 class Notices:
     """A folder of notices."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, name: str = "notices") -> None:
         self._files, place = file_system(folder)
-        self._folder = f"{place}/notices"
+        self._folder = f"{place}/{name}"
         self._known: dict[str, list[tuple[int, str]]] | None = None
 
     def latest(self, who: str, before: int) -> Notice | None:

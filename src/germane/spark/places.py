@@ -6,6 +6,7 @@ a shard. The file is written once, by the driver; every Python worker that needs
 A context that comes later stays where its hash puts it, in that shard's group of strangers.
 """
 
+import io
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -26,8 +27,8 @@ from germane.spark.pruning import Column, Placement, Sieve
 GROUPS = 16
 """Of a shard; strangers and profiles without a context have one more each."""
 MOST_READ = 8
-READ: "OrderedDict[str, dict[Any, int]]" = OrderedDict()
-"""Groups by id, of the files that this worker has read."""
+READ: "OrderedDict[str, Any]" = OrderedDict()
+"""Groups by id, and placements, of the files that this worker has read."""
 
 
 class Near(NamedTuple):
@@ -50,7 +51,7 @@ class Near(NamedTuple):
 
     def places(self) -> dict[Any, int]:
         """The group of every context that was placed."""
-        found = READ.pop(self.folder, None)
+        found: dict[Any, int] | None = READ.pop(self.folder, None)
         if found is None:
             files, folder = file_system(self.folder)
             with files.open_input_file(f"{folder}/places.parquet") as file:
@@ -60,6 +61,20 @@ class Near(NamedTuple):
         READ[self.folder] = found
         while len(READ) > MOST_READ:
             READ.popitem(last=False)
+        return found
+
+    def placement(self) -> Placement:
+        """How contexts were placed: where one with other values would be."""
+        key = f"{self.folder}\nplacement"
+        if key not in READ:
+            files, folder = file_system(self.folder)
+            with files.open_input_stream(f"{folder}/placement") as stream:
+                data = io.BytesIO(stream.read())
+            with np.load(data, allow_pickle=False) as arrays:
+                names = tuple(arrays["attributes"].tolist())
+                shards = np.repeat(np.arange(self.n_shards, dtype=np.int32), GROUPS)
+                READ[key] = Placement(names, tuple(arrays["cuts"]), arrays["ends"], shards)
+        found: Placement = READ[key]
         return found
 
     def frame(self, session: SparkSession) -> DataFrame:
@@ -117,9 +132,21 @@ def write_places(near: Near, names: list[str], contexts: DataFrame, ids: str) ->
     table = told.dropDuplicates(["id"]).toArrow()
     values = {name: as_floats(table.column(f"_{i}")) for i, name in enumerate(names)}
     placement = Placement.of(values, names, near.n_shards, GROUPS)
-    places = pa.table({"id": table.column("id"), "place": pa.array(placement.groups(values))})
+    save_places(near, table.column("id"), placement, placement.groups(values))
+
+
+def save_places(near: Near, ids: Any, placement: Placement, groups: NDArray[np.int64]) -> None:
+    """Write the files that ``Near`` reads."""
+    places = pa.table({"id": ids, "place": pa.array(groups)})
     files, folder = file_system(near.folder)
     files.create_dir(folder, recursive=True)
+    about = io.BytesIO()
+    np.savez(
+        about, attributes=np.array(placement.attributes), cuts=np.array(placement.cuts),
+        ends=placement.ends,
+    )  # fmt: skip
+    with files.open_output_stream(f"{folder}/placement") as out:
+        out.write(about.getvalue())
     with files.open_output_stream(f"{folder}/places.part") as out:
         pq.write_table(places, out)
     files.move(f"{folder}/places.part", f"{folder}/places.parquet")

@@ -32,13 +32,15 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from germane.filter import Filter
 from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
 from germane.model import GermaneError
+from germane.model.types import XML
 from germane.spark.gate import Gate
 from germane.spark.images import Images
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
+from germane.spark.moving import MOVES, Offer, offer, offered
 from germane.spark.notices import Notices, name_of
 from germane.spark.packing import decode, encode, marks_of, plain
 from germane.spark.places import Near
-from germane.spark.routing import Route, route_of
+from germane.spark.routing import Route, moves_before, route_of
 from germane.spark.shards import Played, Shard
 from germane.spark.watching import Watch
 
@@ -175,13 +177,15 @@ class Replica(StatefulProcessor):
         copy, how = self._copy_of(key, head)
         copy.shard.filter.rewind()  # a failed attempt may have gone ahead; the gate knows better
         gate = Gate(self._inputs, self._together, self._resumed_at)
-        told = json.loads(head.gate).get("told") if head.gate else None
+        told, was = (json.loads(head.gate or "{}").get(name) for name in ("told", "moved"))
         if head.gate:
             seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)
             gate.restore(
                 {**json.loads(head.gate), "recent": np.cumsum(seqs)},
                 None if head.held is None else decode(head.held),
             )
+        if route is not None and route.moves is not None:
+            copy, head = self._move(copy, head, route.moves)
         due = gate.admit(events, marks, None if route is None else route.passed)
         shard = copy.shard
         before = shard.filter.stats()
@@ -193,7 +197,8 @@ class Replica(StatefulProcessor):
             letters = decode(head.letters).to_pylist() + letters
         after = shard.filter.stats()
         about, held = gate.state()
-        about["told"] = now = self._tell(copy.shard, played, told, route)
+        about["told"] = now = self._tell(copy, played, told, was, route)
+        about["moved"] = was if route is None else route.moved
         recent = np.diff(np.asarray(about.pop("recent"), np.int64), prepend=0)
         head = head._replace(
             gate=json.dumps(about),
@@ -235,12 +240,25 @@ class Replica(StatefulProcessor):
             for part in _parts(table):
                 yield Row(shard=number, found=encode(part), letters=None, **nothing)
 
+    def _move(self, copy: Copy, head: Head, moves: pa.Table) -> tuple[Copy, Head]:
+        """Contexts come or go, ahead of all events, in a delta of their own."""
+        shard = copy.shard
+        played = shard.play(moves)
+        shard.filter.rewind()
+        return self._delta(copy, head, played.changes) if played.changes else (copy, head)
+
     def _tell(
-        self, shard: Shard, played: Played, told: int | None, route: Route | None
+        self, copy: Copy, played: Played, told: int | None, was: int | None, route: Route | None
     ) -> int | None:
         """What whoever routes must know of this shard's groups; when that was told last."""
         if self._near is None or route is None:
             return told
+        shard = copy.shard
+        if route.was != was:
+            raise GermaneError(
+                f"shard {shard.number} knows of moves in micro-batch {was}, but was sent events by "
+                f"those of {route.was}: {self._near.folder} has lost a file; see germane reshard"
+            )
         if route.heard not in (None, told):
             raise GermaneError(
                 f"messages for shard {shard.number} were chosen by what it told in micro-batch "
@@ -250,15 +268,44 @@ class Replica(StatefulProcessor):
         notices = Notices(self._near.folder)
         if shard.watch is None:
             shard.watch = Watch(self._near, shard.number)
+        if shard.watch.moved != route.moved:
+            files = Notices(self._near.folder, MOVES)
+            shard.watch.regroup(*moves_before(files, route.batch + 1))
         if shard.watch.told != told or told is None:
             known = notices.latest(name_of(shard.number), route.batch)
             shard.watch.recall(known if known is not None and known.batch == told else None)
+        if route.moved == route.batch or route.heard is None:
+            shard.watch.told = None  # groups are others now, or an offer was not heard
         news = shard.watch.look(shard.filter, played.changes)
         if news is None:
             return told
+        leaving = shard.watch.leaving(shard.filter)
+        if leaving:
+            news |= offered(self._offer(copy, leaving))
         notices.write(name_of(shard.number), route.batch, news)
         shard.watch.told = route.batch
         return route.batch
+
+    def _offer(self, copy: Copy, leaving: dict[Any, int]) -> Offer:
+        """What others need to take some contexts over, and what this shard then forgets."""
+        agreed, number = self._agreed, copy.shard.number
+        chosen = pa.array(list(leaving), pa.int64() if agreed.ids == "bigint" else pa.string())
+        values = copy.shard.filter.contexts()
+        values = values.filter(pc.is_in(values.column("id"), chosen))
+        profiles = _live(copy.ledger)
+        if profiles is not None:
+            copy.ledger[:] = [profiles]
+            profiles = profiles.filter(
+                pc.and_(
+                    pc.is_in(profiles.column("context"), chosen),
+                    pc.equal(profiles.column(HOME), number),
+                )
+            )
+        else:
+            profiles = values.select(["id"]).slice(0, 0)
+        tables = [_as_events(part, agreed) for part in (values, profiles)]
+        names = [name for name, type_ in agreed.schema.items() if type_ != XML]
+        return offer(leaving, number, *tables, names)
 
     def _set_timer(self, wanted: bool, timers: Any) -> None:
         """Come back in the next micro-batch, also if it brings nothing."""
@@ -326,16 +373,7 @@ class Replica(StatefulProcessor):
         """Write what has changed, and keep the copy for the next micro-batch."""
         n_snapshots = 0
         if changes:
-            # Lack of a sequence number says "before everything": these come first, again.
-            table = pa.concat_tables([t.replace_schema_metadata(None) for t in changes])
-            delta = encode(table, compressed=True)
-            version, word = head.version + 1, uuid4().hex
-            self._deltas.updateValue((version,), (head.word, delta))
-            head = head._replace(
-                version=version, word=word, delta_bytes=head.delta_bytes + len(delta)
-            )
-            _enter(copy.ledger, table)
-            copy = copy._replace(version=version, word=word)
+            copy, head = self._delta(copy, head, changes)
             many = head.version - head.snapshot >= MOST_DELTAS
             if many or head.delta_bytes > max(LEAST_DELTAS, head.snapshot_bytes):
                 head = self._compact(copy, head)
@@ -345,6 +383,17 @@ class Replica(StatefulProcessor):
         while len(COPIES) > MOST_COPIES:
             COPIES.popitem(last=False)
         return head, n_snapshots
+
+    def _delta(self, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Copy, Head]:
+        """Write what has changed as the next version."""
+        # Lack of a sequence number says "before everything": these come first, again.
+        table = pa.concat_tables([t.replace_schema_metadata(None) for t in changes])
+        delta = encode(table, compressed=True)
+        version, word = head.version + 1, uuid4().hex
+        self._deltas.updateValue((version,), (head.word, delta))
+        head = head._replace(version=version, word=word, delta_bytes=head.delta_bytes + len(delta))
+        _enter(copy.ledger, table)
+        return copy._replace(version=version, word=word), head
 
     def _compact(self, copy: Copy, head: Head) -> Head:
         """Write a snapshot; deltas that nobody needs go."""

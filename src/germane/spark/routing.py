@@ -25,12 +25,13 @@ from germane.filter import Filter
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import GermaneError
 from germane.spark.layout import FIELDS, HOME, PLACING, SHARD, VALUES, Layout
+from germane.spark.moving import MOVES, Offer, as_bytes, groups_in, in_turn, offer_in
 from germane.spark.notices import Notices, name_of
-from germane.spark.packing import Batches, encode, in_columns, labelled, told_elsewhere
+from germane.spark.packing import Batches, decode, encode, in_columns, labelled, told_elsewhere
 from germane.spark.places import GROUPS, Near, as_floats
 
 PACKER = "packer"
-_ROUTE, _PASSED = b"germane.route", b"germane.passed"
+_ROUTE, _PASSED, _MOVES = b"germane.route", b"germane.passed", b"germane.moves"
 Bools = NDArray[np.bool_]
 
 
@@ -39,7 +40,10 @@ class Route(NamedTuple):
 
     batch: int
     heard: int | None  # the micro-batch of the notice that its messages were chosen by
+    was: int | None  # when contexts had moved last, before
+    moved: int | None  # and now
     passed: NDArray[np.int64]  # seqs of messages that it was not sent
+    moves: pa.Table | None  # events of contexts that come or go, ahead of all others
 
 
 def route_of(table: pa.Table) -> Route | None:
@@ -47,7 +51,8 @@ def route_of(table: pa.Table) -> Route | None:
     about = table.schema.metadata or {}
     if _ROUTE not in about:
         return None
-    return Route(*json.loads(about[_ROUTE]), np.frombuffer(about[_PASSED], np.int64))
+    moves = decode(about[_MOVES]) if _MOVES in about else None
+    return Route(*json.loads(about[_ROUTE]), np.frombuffer(about[_PASSED], np.int64), moves)
 
 
 def router(agreed: Layout, keys: list[int], near: Near) -> Callable[[Batches], Batches]:
@@ -76,12 +81,36 @@ class Router:
         self.notices = Notices(near.folder)
         self.sieve = near.sieve()
         self.heard: list[int | None] = []
+        self._files = Notices(near.folder, MOVES)
+        self.was, moved = moves_before(self._files, batch)
+        self.moved = self.was
+        self.groups = GroupsOf(near, moved)
+        self.moves: dict[int, list[pa.Table]] = {}
+        self.changed: set[int] = set()
         for shard in range(near.n_shards):
             told = self.notices.latest(name_of(shard), batch)
             is_heard = told is not None and self.sieve.hear(shard, told.arrays)
             self.heard.append(told.batch if told is not None and is_heard else None)
+            made = offer_in(told) if told is not None and is_heard else None
+            if made is not None:
+                self._take(shard, made)
         self.opened = np.array([heard is None for heard in self.heard])
+        self.opened[list(self.changed)] = True
+        if self.moved == batch:
+            self._files.write(MOVES, batch, {"groups": as_bytes(self.groups.moved)})
         self.judge = judge_of(agreed, near)
+
+    def _take(self, shard: int, made: Offer) -> None:
+        """Contexts of a shard get other groups, and perhaps other shards."""
+        self.groups.moved.update(made.groups)
+        self.moved = self.batch
+        self.moves.setdefault(shard, []).insert(0, made.leaving)
+        for other in pc.unique(made.arriving.column(SHARD)).to_pylist():
+            mine = made.arriving.filter(pc.equal(made.arriving.column(SHARD), other))
+            self.moves.setdefault(other, []).append(mine)
+        # Both sides tell anew at the end of this micro-batch; until then they get everything.
+        for other in {shard, *(group // GROUPS for group in made.groups.values())}:
+            self.changed.add(other)
 
     def packed(self, table: pa.Table, keys: list[int]) -> pa.RecordBatch:
         """All events of the micro-batch, as rows of ``PACKED``."""
@@ -113,7 +142,10 @@ class Router:
                 profiles.filter(pa.array(here)), told.filter(pa.array(~here)),
             ]  # fmt: skip
             passed = self._passed(messages, wanted[:, 0] | late) if shard == 0 else b""
-            about = {_ROUTE: json.dumps([self.batch, self.heard[shard]]), _PASSED: passed}
+            told_by = [self.batch, self.heard[shard], self.was, self.moved]
+            about: dict[bytes, Any] = {_ROUTE: json.dumps(told_by), _PASSED: passed}
+            if shard in self.moves:
+                about[_MOVES] = encode(in_turn(self.moves[shard]))
             blobs.append(encode(labelled(pa.concat_tables(parts), marks, about)))
         return pa.RecordBatch.from_arrays(
             [pa.array(keys, pa.int32()), pa.array(blobs, pa.binary())], ["shard", "events"]
@@ -123,7 +155,6 @@ class Router:
 
     def rehomed(self, table: pa.Table) -> pa.Table:
         """Events of contexts, and subscriptions, at home where their context was placed."""
-        places = self.near.places().get
         home = table.column(HOME).to_numpy().copy()
         has_place = np.zeros(len(home), np.bool_)
         others = pc.fill_null(pc.not_equal(table.column("kind"), MESSAGE), True)
@@ -132,7 +163,7 @@ class Router:
         columns = (column.to_pylist() for column in chosen.columns)
         for i, kind, name, owner in zip(rows.tolist(), *columns, strict=True):
             of_context = kind in (UPDATE, VALUES)
-            group = places(name if of_context else owner if kind == SUBSCRIBE else None)
+            group = self.groups.of(name if of_context else owner if kind == SUBSCRIBE else None)
             if group is not None:
                 home[i] = group // GROUPS
             has_place[i] = of_context
@@ -141,7 +172,7 @@ class Router:
 
     def follow(self, updates: pa.Table) -> int:
         """Intervals take in the values of updates; how many widened one."""
-        groups = groups_of(self.near, updates)
+        groups = self.groups.of_events(updates)
         return sum(
             self.sieve.follow(groups[known], name, values[known])
             for name in self.near.followed
@@ -215,13 +246,32 @@ def judge_of(agreed: Layout, near: Near) -> Filter:
     return judge
 
 
-def groups_of(near: Near, events: pa.Table) -> NDArray[np.int64]:
-    """The groups of contexts, of events that are at home where these are."""
-    places = near.places().get
-    homes = events.column(HOME).to_pylist()
-    pairs = zip(events.column("id").to_pylist(), homes, strict=True)
-    found = [places(name, near.stranger(home)) for name, home in pairs]
-    return np.array(found, np.int64)
+class GroupsOf:
+    """The groups of contexts: where they were placed, or have moved to since."""
+
+    def __init__(self, near: Near, moved: dict[Any, int]) -> None:
+        self.near, self.moved = near, moved
+        self._placed = near.places()
+
+    def of(self, name: Any) -> int | None:
+        """The group of a context; None if it was never placed."""
+        found = self.moved.get(name)
+        return self._placed.get(name) if found is None else found
+
+    def of_events(self, events: pa.Table) -> NDArray[np.int64]:
+        """Groups of the contexts of events that are at home where these are."""
+        columns = (events.column(name).to_pylist() for name in ("id", HOME))
+        found = [
+            self.near.stranger(home) if group is None else group
+            for group, home in ((self.of(name), home) for name, home in zip(*columns, strict=True))
+        ]
+        return np.array(found, np.int64)
+
+
+def moves_before(files: Notices, batch: int) -> tuple[int | None, dict[Any, int]]:
+    """When contexts had moved last before a micro-batch, and to where."""
+    told = files.latest(MOVES, batch)
+    return (None, {}) if told is None else (told.batch, groups_in(told.arrays["groups"]))
 
 
 def any_of(addresses: list[Any]) -> bool:

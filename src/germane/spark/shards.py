@@ -59,6 +59,7 @@ class Shard:
 
     def replay(self, changes: pa.Table) -> None:
         """Take what changed the state of another copy of this shard."""
+        self.filter.rewind()  # moves are numbered by themselves
         self.play(changes)
 
     def take_over(self, image: Filter, snapshot: pa.Table) -> None:

@@ -18,7 +18,11 @@ from germane.spark.layout import HOME
 from germane.spark.notices import Arrays, Notice
 from germane.spark.places import Near, as_floats
 from germane.spark.pruning import Sieve
-from germane.spark.routing import groups_of
+from germane.spark.routing import GroupsOf
+
+FAR = 0.1
+"""Of the extent of a group's others: how far outside of it a context must stand to leave."""
+MOST_LEAVING = 1024
 
 
 class Watch:
@@ -27,6 +31,8 @@ class Watch:
     def __init__(self, near: Near, number: int) -> None:
         self.near, self.number = near, number
         self.told: int | None = None
+        self.moved: int | None = None
+        self._of = GroupsOf(near, {})
         self._sieve: Sieve = near.sieve()
         self._groups: NDArray[np.int64] = np.empty(0, np.int64)  # by context row
 
@@ -34,6 +40,12 @@ class Watch:
         """Go on from what was told, perhaps by another worker."""
         known = notice is not None and self._sieve.hear(self.number, notice.arrays)
         self.told = notice.batch if notice is not None and known else None
+
+    def regroup(self, moved: int | None, groups: dict[Any, int]) -> None:
+        """Contexts have moved."""
+        self.moved, self._of = moved, GroupsOf(self.near, groups)
+        self._groups = np.empty(0, np.int64)
+        self.told = None
 
     def look(self, f: Filter, changes: list[pa.Table]) -> Arrays | None:
         """What to tell after these changes; None if what was told still holds."""
@@ -50,7 +62,7 @@ class Watch:
 
     def _left(self, updates: pa.Table) -> bool:
         """Whether updates leave the intervals of their groups."""
-        groups = groups_of(self.near, updates)
+        groups = self._of.of_events(updates)
         n = 0
         for name in self.near.followed:
             values = as_floats(updates.column(name))
@@ -58,12 +70,37 @@ class Watch:
             n += self._sieve.follow(groups[known], name, values[known])
         return n > 0
 
+    def leaving(self, f: Filter) -> dict[Any, int]:
+        """Contexts that stand far outside of their group, and the groups they belong to now."""
+        placement, groups = self.near.placement(), self._groups_by_row(f)
+        nobody = np.full(len(groups), np.nan)
+        values = {}
+        for name in placement.attributes:
+            slots = f._contexts.slots.get(name, ())
+            values[name] = f._contexts.values[slots[0], : len(groups)] if slots else nobody
+        there = np.any([~np.isnan(column) for column in values.values()], axis=0)
+        now = placement.groups(values)
+        has_left = there & (now != groups)
+        is_far = np.zeros(len(groups), np.bool_)
+        n = int(groups.max(initial=-1)) + 1
+        for column in values.values():
+            stays = ~has_left & ~np.isnan(column)
+            low, high = np.full(n, np.inf), np.full(n, -np.inf)
+            np.minimum.at(low, groups[stays], column[stays])
+            np.maximum.at(high, groups[stays], column[stays])
+            margin = FAR * np.where(high > low, high - low, 0.0)
+            is_far |= (column < (low - margin)[groups]) | (column > (high + margin)[groups])
+        rows = np.flatnonzero(has_left & is_far)[:MOST_LEAVING]
+        ids: Any = f._contexts.ids
+        return {ids.id_of(row): int(now[row]) for row in rows.tolist()}
+
     def _groups_by_row(self, f: Filter) -> NDArray[np.int64]:
         """Rows of contexts are never used again, so groups are only added."""
         ids: Any = f._contexts.ids
         if len(self._groups) < ids.n_rows:
-            places, stranger = self.near.places().get, self.near.stranger(self.number)
+            stranger = self.near.stranger(self.number)
             rows = range(len(self._groups), ids.n_rows)
-            new = [places(ids.id_of(row), stranger) for row in rows]
+            found = (self._of.of(ids.id_of(row)) for row in rows)
+            new = [stranger if group is None else group for group in found]
             self._groups = np.concatenate([self._groups, np.array(new, np.int64)])
         return self._groups
