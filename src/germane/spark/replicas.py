@@ -47,10 +47,11 @@ from germane.spark.watching import Watch
 COUNTS = (
     "events", "messages", "deliveries", "rejected", "held", "candidates", "escalations",
     "profiles", "contexts", "rebuilt", "caught_up", "snapshots", "state_bytes", "nanoseconds",
-    "reached", "notices",
+    "reached", "passed", "notices",
 )  # fmt: skip
-"""What a shard tells of a micro-batch; ``messages`` were sent here, ``reached`` are those of them
-that somebody here gets, and ``notices`` are what it told of its groups to whoever routes."""
+"""What a shard tells of a micro-batch: ``messages`` were sent here, ``reached`` are those of them
+that somebody here gets, ``passed`` were not sent here, and ``notices`` are what it told of its
+groups to whoever routes."""
 RESULT = f"shard int, found binary, letters binary, {', '.join(f'{c} bigint' for c in COUNTS)}"
 # Schemas as objects: as text, each would go to the JVM to be read, in every task.
 _LONG, _TEXT, _BYTES = LongType(), StringType(), BinaryType()
@@ -224,6 +225,7 @@ class Replica(StatefulProcessor):
             "state_bytes": head.snapshot_bytes + head.delta_bytes,
             "nanoseconds": time.perf_counter_ns() - start,
             "reached": sum(table.num_rows for table in played.found),
+            "passed": 0 if route is None else route.n_passed,
             "notices": now != told,
         }
         number = self._keys.index(key[0])

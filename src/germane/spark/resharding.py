@@ -18,8 +18,8 @@ from pyspark.sql import functions as fn
 
 from germane.model import GermaneError, InvalidValue
 from germane.spark.checkpoints import Pipeline, near_of, read_pipeline, start_of, write_pipeline
-from germane.spark.events import check_shards, event_columns
-from germane.spark.layout import HOME, Layout
+from germane.spark.events import check_shards, event_columns, quoted
+from germane.spark.layout import HOME, VALUES, Layout
 from germane.spark.packing import decode, spread
 from germane.spark.places import Near, write_places
 from germane.spark.replicas import rebuilt, snapshot_of
@@ -78,7 +78,9 @@ def reshard(
     written = session.read.parquet(start_of(target))
     if agreed.near:
         near = Near(near_of(target), n_shards, (), ())
-        write_places(near, agreed.near, written.where("kind = 'values'"), agreed.ids)
+        somewhere = f"coalesce({', '.join(map(quoted, agreed.near))}) IS NOT NULL"
+        held = written.where(f"kind = '{VALUES}' AND {somewhere}")
+        write_places(near, agreed.near, held, agreed.ids)
     counts = {
         row.kind: row.n for row in written.groupBy("kind").agg(fn.count("*").alias("n")).collect()
     }

@@ -42,7 +42,8 @@ class Route(NamedTuple):
     heard: int | None  # the micro-batch of the notice that its messages were chosen by
     was: int | None  # when contexts had moved last, before
     moved: int | None  # and now
-    passed: NDArray[np.int64]  # seqs of messages that it was not sent
+    n_passed: int  # messages of the micro-batch that it was not sent
+    passed: NDArray[np.int64]  # their seqs, for shard 0
     moves: pa.Table | None  # events of contexts that come or go, ahead of all others
 
 
@@ -142,7 +143,8 @@ class Router:
                 profiles.filter(pa.array(here)), told.filter(pa.array(~here)),
             ]  # fmt: skip
             passed = self._passed(messages, wanted[:, 0] | late) if shard == 0 else b""
-            told_by = [self.batch, self.heard[shard], self.was, self.moved]
+            n_passed = len(wanted) - int(wanted[:, shard].sum())
+            told_by = [self.batch, self.heard[shard], self.was, self.moved, n_passed]
             about: dict[bytes, Any] = {_ROUTE: json.dumps(told_by), _PASSED: passed}
             if shard in self.moves:
                 about[_MOVES] = encode(in_turn(self.moves[shard]))

@@ -182,6 +182,20 @@ class Query:
         rows = [row for of_batch in list(self._out.metrics) for row in of_batch]
         return self._session.createDataFrame(rows, kinds)
 
+    def shards(self) -> dict[str, float]:
+        """How many there are, and of the last thousand micro-batches: messages that were sent to
+        a shard, those of them that it delivered, and the share of sendings that were spared.
+        """
+        at = {name: i for i, name in enumerate(("batch", "shard", *COUNTS))}
+        rows = [row for of_batch in list(self._out.metrics) for row in of_batch]
+        sums = {n: sum(row[at[n]] for row in rows) for n in ("messages", "reached", "passed")}
+        return {
+            "count": len({row[at["shard"]] for row in rows}),
+            "contacted": sums["messages"],
+            "needed": sums["reached"],
+            "pruned": sums["passed"] / max(1, sums["passed"] + sums["messages"]),
+        }
+
     def dead_letters(self) -> DataFrame:
         """What was rejected, and why: ``seq``, ``kind``, ``reason``, ``event`` as JSON."""
         try:
