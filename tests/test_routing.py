@@ -283,12 +283,8 @@ def test_far_away_shards_are_left_alone(tmp_path):
     assert (10, "m10", "p0", "c0") not in cluster.found
     assert sum(row.profiles for row in cluster.counts[-4:]) == 39
     assert cluster.letters == []
-    reached = {(row[0], place_of(row[3])) for row in cluster.found}
-    assert sum(row.reached for row in cluster.counts) >= len(reached)
-
-
-def place_of(context):
-    return int(context[1:]) % 4
+    # Two shards delivered m6, one each of the others.
+    assert sum(row.reached for row in cluster.counts) == 6
 
 
 def test_a_lost_notice_is_noticed(tmp_path):

@@ -8,6 +8,7 @@ last few stay. A notice that cannot be read is as good as none: then everything 
 
 import io
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +48,7 @@ class Notices:
                 data = stream.read()
             with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
                 return Notice(batch, dict(arrays))
-        except (OSError, ValueError, EOFError, KeyError, pa.ArrowException):
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile, pa.ArrowException):
             return None
 
     def write(self, who: str, batch: int, arrays: Arrays) -> None:

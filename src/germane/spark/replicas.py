@@ -150,7 +150,8 @@ class Replica(StatefulProcessor):
         if head.letters:
             letters = decode(head.letters).to_pylist() + letters
         kept = encode(pa.Table.from_pylist(letters)) if letters else None
-        self._keep(key, copy, head._replace(letters=kept), played.changes)
+        copy, head = self._delta(copy, head._replace(letters=kept), played.changes)
+        self._keep(key, copy, head)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         """A micro-batch's events."""
@@ -198,6 +199,7 @@ class Replica(StatefulProcessor):
             letters = decode(head.letters).to_pylist() + letters
         after = shard.filter.stats()
         about, held = gate.state()
+        copy, head = self._delta(copy, head, played.changes)
         about["told"] = now = self._tell(copy, played, told, was, route)
         about["moved"] = was if route is None else route.moved
         recent = np.diff(np.asarray(about.pop("recent"), np.int64), prepend=0)
@@ -208,7 +210,7 @@ class Replica(StatefulProcessor):
             letters=None,
         )
         self._set_timer(held is not None, timers)
-        head, n_snapshots = self._keep(key, copy, head, played.changes)
+        head, n_snapshots = self._keep(key, copy, head)
         counts = {
             "events": due.events.num_rows,
             "messages": after["messages"] - before["messages"],
@@ -247,7 +249,7 @@ class Replica(StatefulProcessor):
         shard = copy.shard
         played = shard.play(moves)
         shard.filter.rewind()
-        return self._delta(copy, head, played.changes) if played.changes else (copy, head)
+        return self._delta(copy, head, played.changes)
 
     def _tell(
         self, copy: Copy, played: Played, told: int | None, was: int | None, route: Route | None
@@ -371,15 +373,14 @@ class Replica(StatefulProcessor):
             _replay(copy, decode(delta))
         return copy._replace(version=head.version, word=head.word)
 
-    def _keep(self, key: Any, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Head, int]:
-        """Write what has changed, and keep the copy for the next micro-batch."""
+    def _keep(self, key: Any, copy: Copy, head: Head) -> tuple[Head, int]:
+        """Write the head, if need be a snapshot, and keep the copy for the next micro-batch."""
         n_snapshots = 0
-        if changes:
-            copy, head = self._delta(copy, head, changes)
-            many = head.version - head.snapshot >= MOST_DELTAS
-            if many or head.delta_bytes > max(LEAST_DELTAS, head.snapshot_bytes):
-                head = self._compact(copy, head)
-                n_snapshots = 1
+        n_deltas = head.version - head.snapshot
+        much = head.delta_bytes > max(LEAST_DELTAS, head.snapshot_bytes)
+        if n_deltas >= MOST_DELTAS or much:
+            head = self._compact(copy, head)
+            n_snapshots = 1
         self._head.update(tuple(head))
         COPIES[self._name, key[0]] = copy
         while len(COPIES) > MOST_COPIES:
@@ -387,7 +388,9 @@ class Replica(StatefulProcessor):
         return head, n_snapshots
 
     def _delta(self, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Copy, Head]:
-        """Write what has changed as the next version."""
+        """Write what has changed, if anything has, as the next version."""
+        if not changes:
+            return copy, head
         # Lack of a sequence number says "before everything": these come first, again.
         table = pa.concat_tables([t.replace_schema_metadata(None) for t in changes])
         delta = encode(table, compressed=True)
