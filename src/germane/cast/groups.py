@@ -1,7 +1,7 @@
 """``Groups``: the contexts received over links, in groups with an aggregate each (Algorithms 2, 3).
 
 In: operations on contexts of a link, by id. Out: the net change of the link's groups. Several links
-share one pool of arrays; ids are numbers below 2 ** 40. Kernels: ``kernels.aggregates``.
+share one pool of arrays; ids are numbers below 2 ** 40. Kernels: ``kernels.pools``, ``.links``.
 
 Invariants: a group's aggregate covers its members. It is their merge, except after a member changed
 within it (the aggregate is left as it is, nobody is told) until the next departure from the group.
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.cast.space import Address, Aggregate, Space
-from germane.kernels import aggregates as kernels
+from germane.kernels import links, pools
 from germane.kernels.aggregates import NONE
 from germane.model import InvalidValue
 
@@ -52,10 +52,10 @@ class Groups:
         self._free_links: list[int] = []
         n, columns = FIRST_ROOM, space.n_columns
         counts = np.zeros(8, np.int64)
-        self.pool = kernels.Pool(
-            members=_free_list(n, 6, kernels.M_NEXT),
+        self.pool = pools.Pool(
+            members=_free_list(n, 6, pools.M_NEXT),
             member_rows=np.zeros((n, columns)),
-            groups=_free_list(n, 9, kernels.G_NEXT),
+            groups=_free_list(n, 9, pools.G_NEXT),
             group_rows=np.zeros((n, columns)),
             owners=np.zeros(n, np.int32),
             blocks=np.zeros((0, FIRST_SHAPES, 3), np.int32),
@@ -68,8 +68,8 @@ class Groups:
             spare=np.zeros((3, columns)),
             shared=np.zeros(len(space.types), np.int64),
         )
-        self.pool.members[:, kernels.M_GROUP] = NONE
-        self.pool.groups[:, kernels.G_MARK] = NONE
+        self.pool.members[:, pools.M_GROUP] = NONE
+        self.pool.groups[:, pools.G_MARK] = NONE
 
     # links -----------------------------------------------------------------------------------
 
@@ -116,53 +116,53 @@ class Groups:
         rows = np.zeros((n, self.space.n_columns))
         for i, (identity, aggregate, _) in enumerate(operations):
             if aggregate is None:
-                numbers[i, :2] = kernels.DROP, identity
+                numbers[i, :2] = pools.DROP, identity
             else:
-                numbers[i, :3] = kernels.PUT, identity, aggregate.mask
+                numbers[i, :3] = pools.PUT, identity, aggregate.mask
                 rows[i] = aggregate.row
         at = 0
         while at < n:
             self.reserve()
-            at = kernels.apply(self.space.forms, self.pool, link, numbers, rows, at, n)
+            at = links.apply(self.space.forms, self.pool, link, numbers, rows, at, n)
         self.pool.thresholds[link] = usual
         return self.changes()
 
     def changes(self) -> list[Change]:
         """What became of the groups that were touched since this was last asked."""
-        n = int(self.pool.counts[kernels.N_TOUCHED])
+        n = int(self.pool.counts[pools.N_TOUCHED])
         numbers, rows = np.zeros((n, 4), np.int64), np.zeros((n, self.space.n_columns))
-        end = kernels.changes(self.space.forms, self.pool, numbers, rows, 0)
+        end = links.changes(self.space.forms, self.pool, numbers, rows, 0)
         return [
-            Change(g, None if kind == kernels.DROP else Aggregate(mask, rows[i]), not was_there)
+            Change(g, None if kind == pools.DROP else Aggregate(mask, rows[i]), not was_there)
             for i, (kind, g, mask, was_there) in enumerate(numbers[:end].tolist())
         ]
 
     def coarsen(self, link: int, threshold: float) -> None:
         """From now on, this threshold; groups that are similar enough join each other."""
         self.set_threshold(link, threshold)
-        while not kernels.coarsen(self.space.forms, self.pool, link):
+        while not links.coarsen(self.space.forms, self.pool, link):
             self.reserve()
 
     def dissolve(self, link: int, group: int, threshold: float) -> None:
         """From now on, this threshold; the members of a group are placed anew."""
         self.set_threshold(link, threshold)
-        found, m = [], int(self.pool.groups[group, kernels.G_HEAD])
+        found, m = [], int(self.pool.groups[group, pools.G_HEAD])
         while m != NONE:
             found.append(m)
-            m = int(self.pool.members[m, kernels.M_NEXT])
-        self.pool.groups[group, kernels.G_VAIN] = 0
+            m = int(self.pool.members[m, pools.M_NEXT])
+        self.pool.groups[group, pools.G_VAIN] = 0
         members, at = np.array(found, np.int64), 0
         while at < len(members):
             self.reserve()
-            at = kernels.dissolve(self.space.forms, self.pool, link, members, at)
+            at = links.dissolve(self.space.forms, self.pool, link, members, at)
 
     def blame(self, link: int, address: Address, hops: int) -> tuple[int, int, int]:
         """Hops were in vain because of a link's groups: the worst, its hops, its members."""
         filters, given = address.filters, address.given
-        g = int(kernels.blame(self.space.forms, self.pool, link, filters, given, hops))
+        g = int(links.blame(self.space.forms, self.pool, link, filters, given, hops))
         if g == NONE:
             return NONE, 0, 0
-        vain, n = self.pool.groups[g, [kernels.G_VAIN, kernels.G_N]].tolist()
+        vain, n = self.pool.groups[g, [pools.G_VAIN, pools.G_N]].tolist()
         return g, vain, n
 
     def threshold(self, link: int) -> float:
@@ -172,16 +172,16 @@ class Groups:
     def reserve(self) -> None:
         """Room for one more operation, and mostly for many."""
         pool, counts = self.pool, self.pool.counts
-        n_members, n_groups, n_shapes, n_touched = counts[kernels.N_MEMBERS :][:4].tolist()
+        n_members, n_groups, n_shapes, n_touched = counts[pools.N_MEMBERS :][:4].tolist()
         if n_members == len(pool.members):
             room = 2 * n_members
-            members = _longer_list(pool.members, room, kernels.M_NEXT, counts, kernels.FREE_MEMBER)
-            members[n_members:, kernels.M_GROUP] = NONE
+            members = _longer_list(pool.members, room, pools.M_NEXT, counts, pools.FREE_MEMBER)
+            members[n_members:, pools.M_GROUP] = NONE
             pool = pool._replace(members=members, member_rows=_longer(pool.member_rows, room))
         if n_groups == len(pool.groups):
             room = 2 * n_groups
-            groups = _longer_list(pool.groups, room, kernels.G_NEXT, counts, kernels.FREE_GROUP)
-            groups[n_groups:, kernels.G_MARK] = NONE
+            groups = _longer_list(pool.groups, room, pools.G_NEXT, counts, pools.FREE_GROUP)
+            groups[n_groups:, pools.G_MARK] = NONE
             pool = pool._replace(groups=groups)
         if n_shapes + 2 > len(pool.shapes):
             room = 2 * n_shapes
@@ -194,19 +194,19 @@ class Groups:
             pool = pool._replace(touched=touched, touched_rows=rows)
         if 2 * (n_members + 1) > len(pool.table):
             pool = pool._replace(table=np.full((2 * len(pool.table), 2), NONE, np.int64))
-            kernels.rehash(pool)
+            pools.rehash(pool)
         self.pool = pool
-        spare = 4 * int(counts[kernels.LARGEST]) + 8
-        if counts[kernels.USED] + spare > len(pool.group_rows):
+        spare = 4 * int(counts[pools.LARGEST]) + 8
+        if counts[pools.USED] + spare > len(pool.group_rows):
             self._compact(spare)
 
     def _compact(self, spare: int) -> None:
         """Blocks that moved have left gaps; close them."""
         pool = self.pool
-        held = pool.blocks[:, :, kernels.B_COUNT] > 0
-        room = 2 * int(pool.blocks[:, :, kernels.B_ROOM][held].sum()) + spare
+        held = pool.blocks[:, :, pools.B_COUNT] > 0
+        room = 2 * int(pool.blocks[:, :, pools.B_ROOM][held].sum()) + spare
         rows, owners = np.zeros((room, self.space.n_columns)), np.zeros(room, np.int32)
-        kernels.compact(pool, rows, owners)
+        pools.compact(pool, rows, owners)
         self.pool = pool._replace(group_rows=rows, owners=owners)
 
     # asking ----------------------------------------------------------------------------------
@@ -214,15 +214,15 @@ class Groups:
     def may_match(self, link: int, address: Address) -> bool:
         """Whether a group of the link may hold somebody whom the address means."""
         return bool(
-            kernels.any_group(
+            links.any_group(
                 self.space.forms, self.pool, link, address.needed, address.filters, address.given
             )
         )
 
     def matching(self, link: int, address: Address) -> list[int]:
         """Ids of the link's contexts that match, ascending."""
-        out = np.empty(int(self.pool.counts[kernels.N_MEMBERS]), np.int64)
-        n = kernels.members_meeting(
+        out = np.empty(int(self.pool.counts[pools.N_MEMBERS]), np.int64)
+        n = links.members_meeting(
             self.space.forms, self.pool, link, address.needed, address.filters, address.given,
             out, 0,
         )  # fmt: skip
@@ -232,24 +232,24 @@ class Groups:
         return [i for i in found if self.space.passes(self.context(link, i), address)]
 
     def context(self, link: int, identity: int) -> Aggregate:
-        m = kernels.find(self.pool, link, identity)
-        return Aggregate(int(self.pool.members[m, kernels.M_MASK]), self.pool.member_rows[m].copy())
+        m = pools.find(self.pool, link, identity)
+        return Aggregate(int(self.pool.members[m, pools.M_MASK]), self.pool.member_rows[m].copy())
 
     def groups(self, link: int) -> Iterator[tuple[int, Aggregate]]:
         """Groups of a link with their aggregates."""
         for first, _, count in self.pool.blocks[link].tolist():
             for at in range(first, first + count):
                 g = int(self.pool.owners[at])
-                mask = int(self.pool.groups[g, kernels.G_MASK])
+                mask = int(self.pool.groups[g, pools.G_MASK])
                 yield g, Aggregate(mask, self.pool.group_rows[at].copy())
 
     def members(self, group: int) -> Iterator[tuple[int, Aggregate]]:
         """Ids and values of the contexts in a group."""
-        m = int(self.pool.groups[group, kernels.G_HEAD])
+        m = int(self.pool.groups[group, pools.G_HEAD])
         while m != NONE:
-            identity, mask = self.pool.members[m, [kernels.M_ID, kernels.M_MASK]].tolist()
+            identity, mask = self.pool.members[m, [pools.M_ID, pools.M_MASK]].tolist()
             yield identity, Aggregate(mask, self.pool.member_rows[m].copy())
-            m = int(self.pool.members[m, kernels.M_NEXT])
+            m = int(self.pool.members[m, pools.M_NEXT])
 
     def contexts(self, link: int) -> Iterator[tuple[int, Aggregate]]:
         """Ids and values of all contexts of a link."""
@@ -258,7 +258,7 @@ class Groups:
 
     def is_loose(self, group: int) -> bool:
         """Whether a group's aggregate may be wider than its members need."""
-        return bool(self.pool.groups[group, kernels.G_LOOSE])
+        return bool(self.pool.groups[group, pools.G_LOOSE])
 
     def _check(self) -> None:
         """Lists, table and counts agree; aggregates cover members, and are their merge if tight."""
@@ -267,24 +267,24 @@ class Groups:
             for g, aggregate in self.groups(link):
                 n_groups += 1
                 pool_row = self.pool.groups[g]
-                assert pool_row[kernels.G_MARK] == NONE
-                assert self.pool.owners[pool_row[kernels.G_POSITION]] == g
-                assert self.pool.shapes[pool_row[kernels.G_SHAPE]] == aggregate.mask
+                assert pool_row[pools.G_MARK] == NONE
+                assert self.pool.owners[pool_row[pools.G_POSITION]] == g
+                assert self.pool.shapes[pool_row[pools.G_SHAPE]] == aggregate.mask
                 whole = Aggregate(0, np.zeros(self.space.n_columns))
                 members = list(self.members(g))
-                assert len(members) == pool_row[kernels.G_N] > 0
+                assert len(members) == pool_row[pools.G_N] > 0
                 for identity, value in members:
                     n_members += 1
-                    m = kernels.find(self.pool, link, identity)
+                    m = pools.find(self.pool, link, identity)
                     assert m != NONE
-                    assert self.pool.members[m, kernels.M_GROUP] == g
-                    assert self.pool.members[m, kernels.M_LINK] == link
+                    assert self.pool.members[m, pools.M_GROUP] == g
+                    assert self.pool.members[m, pools.M_LINK] == link
                     assert self.space.covers(aggregate, value)
                     whole = self.space.merge(whole, value)
                 if not self.is_loose(g):
                     assert self.space.equal(aggregate, whole)
-        assert n_members == self.pool.counts[kernels.N_MEMBERS]
-        assert n_groups == self.pool.counts[kernels.N_GROUPS]
+        assert n_members == self.pool.counts[pools.N_MEMBERS]
+        assert n_groups == self.pool.counts[pools.N_GROUPS]
         taken = [
             (first, first + room)
             for link in self.pool.blocks.tolist()
@@ -293,9 +293,9 @@ class Groups:
         ]
         taken.sort()
         assert all(a[1] <= b[0] for a, b in pairwise(taken))
-        assert not taken or taken[-1][1] <= self.pool.counts[kernels.USED]
+        assert not taken or taken[-1][1] <= self.pool.counts[pools.USED]
         assert n_members == np.count_nonzero(self.pool.table[:, 0] != NONE)
-        masks = self.pool.shapes[: self.pool.counts[kernels.N_SHAPES]]
+        masks = self.pool.shapes[: self.pool.counts[pools.N_SHAPES]]
         assert len(set(masks.tolist())) == len(masks)
 
 

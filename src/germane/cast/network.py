@@ -17,7 +17,7 @@ from germane.cast.groups import THRESHOLD, Groups
 from germane.cast.overlay import Counters
 from germane.cast.space import Address, Aggregate, Space
 from germane.cast.tuning import Tuner, Tuning
-from germane.kernels import aggregates as kernels
+from germane.kernels import floods, links, pools
 from germane.kernels.aggregates import NONE
 from germane.model import InvalidValue
 
@@ -62,7 +62,7 @@ class Network:
                 self.tuner.add_link(link)
             sent = self.tuner.sent
         coarser = np.array([0.0 if tuning is None else tuning.distance])
-        self._observed = kernels.Observed(sent, np.zeros((n, 2), np.int64), coarser)
+        self._observed = floods.Observed(sent, np.zeros((n, 2), np.int64), coarser)
         routers = self.wires.router
         ends = np.diff(self.wires.at)[routers]  # links of a link's router
         self._n_others = ends - 1 - ((self.users[routers] != NONE) & (self.wires.back != NONE))
@@ -92,7 +92,7 @@ class Network:
         for (r, other), link in number.items():
             if other != NONE:
                 back[link] = number[other, r]
-        self.wires = kernels.Wires(back, np.array(router, np.int32), np.array(at, np.int32))
+        self.wires = floods.Wires(back, np.array(router, np.int32), np.array(at, np.int32))
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -116,11 +116,11 @@ class Network:
     def _flood(self, at: int, user: int, value: Aggregate | None) -> int:
         link = int(self.users[at])
         if value is None:
-            self._operations[0, :2] = kernels.DROP, user
+            self._operations[0, :2] = pools.DROP, user
         else:
             if self._is_known(link, user, value):
                 return 0
-            self._operations[0, :3] = kernels.PUT, user, value.mask
+            self._operations[0, :3] = pools.PUT, user, value.mask
             self._rows[0] = value.row
         self.counters.u += len(self) - 1
         self._queue[0] = link, 0, 1, 0
@@ -133,7 +133,7 @@ class Network:
     def _drain(self) -> int:
         """Deliver what is in the queue, and what that causes; link messages."""
         self._tally[:] = 0
-        while not kernels.flood(
+        while not floods.flood(
             self.space.forms, self.groups.pool, self.wires, self._queue, self._operations,
             self._rows, self._state, self._tally, self._observed,
         ):  # fmt: skip
@@ -156,9 +156,9 @@ class Network:
 
     def _tell(self, link: int) -> None:
         """All other neighbours hear what became of a link's groups."""
-        n = int(self.groups.pool.counts[kernels.N_TOUCHED])
+        n = int(self.groups.pool.counts[pools.N_TOUCHED])
         self._need_operations(n)
-        end = kernels.changes(self.space.forms, self.groups.pool, self._operations, self._rows, 0)
+        end = links.changes(self.space.forms, self.groups.pool, self._operations, self._rows, 0)
         router = self.wires.router[link]
         others = [
             int(self.wires.back[other])
@@ -184,7 +184,7 @@ class Network:
                 self._tell(link)
 
     def _is_known(self, link: int, user: int, value: Aggregate) -> bool:
-        if kernels.find(self.groups.pool, link, user) == NONE:
+        if pools.find(self.groups.pool, link, user) == NONE:
             return False
         return self.space.equal(self.groups.context(link, user), value)
 
@@ -211,15 +211,15 @@ class Network:
         forms, pool = self.space.forms, self.groups.pool
         asked = address.needed, address.filters, address.given
         out = np.empty(len(self.router_of), np.int64)
-        hops, n_out, n_vain = kernels.route(
+        hops, n_out, n_vain = floods.route(
             forms, pool, self.wires, source, *asked, self._stack, out, self._observed
         )
         users = np.sort(out[:n_out])
         meant = np.empty(len(self.router_of), np.int64)
         marks = np.zeros(len(self), np.int64)
         marks[source] = 1
-        n = kernels.meant(forms, pool, self.users, *asked, marks, meant)
-        needed = kernels.spanning(self.parents, marks)
+        n = floods.meant(forms, pool, self.users, *asked, marks, meant)
+        needed = floods.spanning(self.parents, marks)
         missed = len(np.setdiff1d(meant[:n], users, assume_unique=True))
         counters = self.counters
         counters.sent += 1

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.cast.types import Taxonomy, Type
-from germane.kernels import aggregates as kernels
+from germane.kernels import addressed, aggregates
 from germane.model import InvalidValue, TypeMismatch, UnknownAttribute
 
 MAX_ATTRIBUTES = 62
@@ -74,7 +74,7 @@ class Space:
             if isinstance(kind, Taxonomy):
                 self.types[name] = kind = copy(kind)  # a space has its own numbers of nodes
                 kind.offset, height = n_nodes, kind.height
-                parent = np.where(kind.parent < 0, kernels.NONE, kind.parent + n_nodes)
+                parent = np.where(kind.parent < 0, aggregates.NONE, kind.parent + n_nodes)
                 tree = np.stack([parent, kind.level, kind.enter, kind.leave])
                 tree[2:] += n_nodes
                 trees.append(tree.astype(np.int32))
@@ -82,11 +82,11 @@ class Space:
             forms.append((kind.kind, at, kind.width, height))
             at += kind.width
         self.n_columns = at
-        self.forms = kernels.Forms(
+        self.forms = aggregates.Forms(
             np.array(forms, np.int64).reshape(-1, 4),
             np.array([kind.lengths for kind in self.types.values()]).reshape(-1, 2),
             np.concatenate(trees, axis=1),
-            np.array(sorted(range(len(forms)), key=lambda a: forms[a][0] == kernels.LOCATION)),
+            np.array(sorted(range(len(forms)), key=lambda a: forms[a][0] == aggregates.LOCATION)),
         )
 
     # contexts --------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Space:
             a = self._attribute(name)
             if value is None:
                 continue
-            at = self.forms.forms[a, kernels.AT]
+            at = self.forms.forms[a, aggregates.AT]
             columns = self._told(name, self.types[name].encode, value)
             row[at : at + len(columns)] = columns
             mask |= 1 << a
@@ -131,19 +131,21 @@ class Space:
     def merge(self, first: Aggregate, second: Aggregate) -> Aggregate:
         """Algorithm 1: the smallest aggregate that covers both."""
         row = first.row.copy()
-        mask = kernels.merge(self.forms, row, first.mask, second.row, second.mask)
+        mask = aggregates.merge(self.forms, row, first.mask, second.row, second.mask)
         return Aggregate(int(mask), row)
 
     def similarity(self, first: Aggregate, second: Aggregate) -> float:
         """Equation (3): 0 for no shared attribute, 1 for equal ones."""
-        return float(kernels.similarity(self.forms, first.row, first.mask, second.row, second.mask))
+        return float(
+            aggregates.similarity(self.forms, first.row, first.mask, second.row, second.mask)
+        )
 
     def covers(self, first: Aggregate, second: Aggregate) -> bool:
         """Whether merging the second into the first would change nothing."""
-        return bool(kernels.covers(self.forms, first.row, first.mask, second.row, second.mask))
+        return bool(aggregates.covers(self.forms, first.row, first.mask, second.row, second.mask))
 
     def equal(self, first: Aggregate, second: Aggregate) -> bool:
-        return bool(kernels.same(self.forms, first.row, first.mask, second.row, second.mask))
+        return bool(aggregates.same(self.forms, first.row, first.mask, second.row, second.mask))
 
     # addresses -------------------------------------------------------------------------------
 
@@ -157,20 +159,20 @@ class Space:
             a, operator = self._attribute(where.attribute), where.operator.lower()
             if operator == "test":
                 tests.append((where.attribute, where.value))
-                filters.append((a, kernels.MAYBE, 0, 0))
+                filters.append((a, addressed.MAYBE, 0, 0))
                 continue
             if operator == "is null":
-                filters.append((a, kernels.IS_NULL, 0, 0))
+                filters.append((a, addressed.IS_NULL, 0, 0))
                 continue
             needed |= 1 << a
             if operator == "is not null":
-                filters.append((a, kernels.NOT_NULL, 0, 0))
+                filters.append((a, addressed.NOT_NULL, 0, 0))
                 continue
             operation, operands = self._operation(where, operator)
             filters.append((a, operation, len(given), len(operands)))
             given += operands
         # Locations first: they tell most apart.
-        filters.sort(key=lambda f: self.forms.forms[f[0], kernels.KIND] != kernels.LOCATION)
+        filters.sort(key=lambda f: self.forms.forms[f[0], aggregates.KIND] != aggregates.LOCATION)
         return Address(
             np.array(filters, np.int64).reshape(-1, 4), np.array(given, float), needed, tuple(tests)
         )
@@ -195,7 +197,7 @@ class Space:
     def _meets(self, aggregate: Aggregate, address: Address, exact: bool) -> bool:
         mask, row = aggregate
         filters, given = address.filters, address.given
-        return bool(kernels.meets(self.forms, row[None], 0, mask, filters, given, exact))
+        return bool(addressed.meets(self.forms, row[None], 0, mask, filters, given, exact))
 
     def passes(self, context: Aggregate, address: Address) -> bool:
         """Whether the tests of an address, functions of Python, hold."""

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.kernels import aggregates as kernels
+from germane.kernels import addressed, aggregates
 from germane.model import InvalidValue, TypeMismatch, UnknownNode
 
 Columns = list[float]
 COMPARISONS = {
-    "<": kernels.BELOW, "<=": kernels.AT_MOST, ">": kernels.ABOVE, ">=": kernels.AT_LEAST,
+    "<": addressed.BELOW, "<=": addressed.AT_MOST, ">": addressed.ABOVE, ">=": addressed.AT_LEAST,
 }  # fmt: skip
-LISTS = {"=": kernels.IN, "in": kernels.IN, "<>": kernels.NOT_IN, "not in": kernels.NOT_IN}
+LISTS = {"=": addressed.IN, "in": addressed.IN, "<>": addressed.NOT_IN, "not in": addressed.NOT_IN}
 
 
 class Type(Protocol):
@@ -68,7 +68,7 @@ class Number:
     Values outside the domain are taken; they are as far from others as can be.
     """
 
-    kind: ClassVar[int] = kernels.NUMBER
+    kind: ClassVar[int] = aggregates.NUMBER
     operators: ClassVar[dict[str, int]] = COMPARISONS | LISTS
     width = 2
 
@@ -98,14 +98,14 @@ class Choice:
     Values are known when they first come, up to ``capacity``.
     """
 
-    kind: ClassVar[int] = kernels.CHOICE
+    kind: ClassVar[int] = aggregates.CHOICE
     operators: ClassVar[dict[str, int]] = LISTS
 
     def __init__(self, values: Iterable[Any] = (), capacity: int = 64) -> None:
         self.values: list[Any] = list(dict.fromkeys(values))
         self.number = {value: i for i, value in enumerate(self.values)}
         self.capacity = max(capacity, len(self.values))
-        self.width = -(-max(self.capacity, 1) // kernels.WORD)
+        self.width = -(-max(self.capacity, 1) // aggregates.WORD)
 
     @property
     def lengths(self) -> tuple[float, float]:
@@ -117,7 +117,7 @@ class Choice:
         if not many:
             raise InvalidValue("an empty set is no value; leave the attribute out")
         for one in many:
-            at, bit = divmod(self._name(one), kernels.WORD)
+            at, bit = divmod(self._name(one), aggregates.WORD)
             columns[at] = float(int(columns[at]) | 1 << bit)
         return columns
 
@@ -135,19 +135,19 @@ class Choice:
         found = [
             value
             for i, value in enumerate(self.values)
-            if int(columns[i // kernels.WORD]) >> (i % kernels.WORD) & 1
+            if int(columns[i // aggregates.WORD]) >> (i % aggregates.WORD) & 1
         ]
         return found[0] if len(found) == 1 else set(found)
 
     def operands(self, operator: str, value: Any) -> Columns:
-        return [float(self.number.get(v, kernels.NONE)) for v in _listed(operator, value)]
+        return [float(self.number.get(v, aggregates.NONE)) for v in _listed(operator, value)]
 
 
 class Location:
     """A point (y, x) or a box (south, west, north, east) in a domain, by default the globe."""
 
-    kind: ClassVar[int] = kernels.LOCATION
-    operators: ClassVar[dict[str, int]] = {"box": kernels.BOX}
+    kind: ClassVar[int] = aggregates.LOCATION
+    operators: ClassVar[dict[str, int]] = {"box": addressed.BOX}
     width = 4
 
     def __init__(
@@ -214,8 +214,8 @@ class Taxonomy:
     1
     """
 
-    kind: ClassVar[int] = kernels.TAXONOMY
-    operators: ClassVar[dict[str, int]] = {"within": kernels.WITHIN} | LISTS
+    kind: ClassVar[int] = aggregates.TAXONOMY
+    operators: ClassVar[dict[str, int]] = {"within": addressed.WITHIN} | LISTS
     width = 2
 
     def __init__(self, parents: dict[Any, Any]) -> None:
@@ -225,9 +225,9 @@ class Taxonomy:
         if unknown:
             raise UnknownNode(f"the parent {unknown[0]!r:.200} is not among the classes")
         self.parent = np.array(
-            [kernels.NONE if p is None else self.number[p] for p in parents.values()], np.int32
+            [aggregates.NONE if p is None else self.number[p] for p in parents.values()], np.int32
         )
-        roots = np.flatnonzero(self.parent == kernels.NONE)
+        roots = np.flatnonzero(self.parent == aggregates.NONE)
         if len(roots) != 1:
             raise InvalidValue(f"a tree of classes has one root, this has {len(roots)}")
         self.level, self.enter, self.leave = _tour(self.parent, int(roots[0]))
@@ -262,9 +262,9 @@ def _tour(parent: Levels, root: int) -> tuple[Levels, Levels, Levels]:
     """Level, first and last visit of every node; a node that the root does not reach is a cycle."""
     children: list[list[int]] = [[] for _ in parent]
     for node, above in enumerate(parent.tolist()):
-        if above != kernels.NONE:
+        if above != aggregates.NONE:
             children[above].append(node)
-    level, enter, leave = (np.full(len(parent), kernels.NONE, np.int32) for _ in range(3))
+    level, enter, leave = (np.full(len(parent), aggregates.NONE, np.int32) for _ in range(3))
     level[root] = clock = 0
     stack = [root]
     while stack:

@@ -69,6 +69,11 @@ def start_of(checkpoint: str) -> str:
     return f"{checkpoint}/germane/start"
 
 
+def near_of(checkpoint: str) -> str:
+    """Where the places of contexts are, and what shards tell of their groups."""
+    return f"{checkpoint}/germane/near"
+
+
 def read_pipeline(session: SparkSession, checkpoint: str) -> Pipeline | None:
     """What a checkpoint was started with; None if it was not."""
     path = _file(checkpoint)

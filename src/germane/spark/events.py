@@ -173,17 +173,29 @@ def merge_stream(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
     return _union(parts)
 
 
-def merge_before(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame | None:
-    """What a stream starts from: the inputs that are no streams."""
+def merge_before(
+    inputs: Inputs, agreed: Layout, n_shards: int, places: DataFrame | None = None
+) -> DataFrame | None:
+    """What a stream starts from: the inputs that are no streams.
+
+    ``places`` has the shards (``_place``) of contexts (``_key``) that do not live by their hash.
+    """
     parts = []
     if inputs.profiles is not None and not inputs.profiles.isStreaming:
-        parts.append(_placed(_of_profiles(inputs.profiles, agreed, n_shards), agreed, n_shards))
+        profiles = _of_profiles(inputs.profiles, agreed, n_shards, places)
+        parts.append(_placed(profiles, agreed, n_shards))
     if inputs.contexts is not None:
-        parts.append(_of_contexts(inputs.contexts, VALUES, agreed, n_shards))
+        parts.append(_of_contexts(inputs.contexts, VALUES, agreed, n_shards, places))
     return _union(parts) if parts else None
 
 
-def merge_resumed(events: DataFrame, agreed: Layout, n_shards: int, tell_all: bool) -> DataFrame:
+def merge_resumed(
+    events: DataFrame,
+    agreed: Layout,
+    n_shards: int,
+    tell_all: bool,
+    places: DataFrame | None = None,
+) -> DataFrame:
     """Another stream's state, as events from before everything, dealt out anew.
 
     ``tell_all``: profiles may come and go, so that all shards must know who is there.
@@ -192,6 +204,7 @@ def merge_resumed(events: DataFrame, agreed: Layout, n_shards: int, tell_all: bo
     owned = f"(NOT ({is_profile}) OR context IS NOT NULL)"
     key = f"coalesce(CASE WHEN {is_profile} THEN context END, id)"
     home = _place(key, owned, n_shards)
+    events, home = _by_place(events, key, home, places, owned)
     shard = f"CASE WHEN {is_profile} THEN NULL ELSE {home} END" if tell_all else home
     same = {name: name for name in FIELDS}
     return _events(events, agreed, {**same, HOME: home, SHARD: shard})
@@ -318,10 +331,12 @@ def _of_messages(messages: DataFrame, agreed: Layout, placed: dict[str, str]) ->
     return _events(messages, agreed, fields | placed)
 
 
-def _of_contexts(frame: DataFrame, kind: str, agreed: Layout, n_shards: int) -> DataFrame:
+def _of_contexts(
+    frame: DataFrame, kind: str, agreed: Layout, n_shards: int, places: DataFrame | None = None
+) -> DataFrame:
     """Updates, or values from before everything."""
     key = f"CAST({'context' if kind == UPDATE else 'id'} AS {agreed.ids})"
-    home = _place(key, "true", n_shards)
+    frame, home = _by_place(frame, key, _place(key, "true", n_shards), places)
     fields = {SHARD: home, HOME: home, "kind": f"'{kind}'", "id": key}
     if kind == UPDATE:
         fields["seq"] = "CAST(seq AS bigint)"
@@ -330,7 +345,9 @@ def _of_contexts(frame: DataFrame, kind: str, agreed: Layout, n_shards: int) -> 
     return _events(frame, agreed, fields)
 
 
-def _of_profiles(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
+def _of_profiles(
+    profiles: DataFrame, agreed: Layout, n_shards: int, places: DataFrame | None = None
+) -> DataFrame:
     """Subscriptions, which live where their context does, and unsubscriptions."""
     there = set(profiles.columns)
     seq, op, context, dialect = (
@@ -346,7 +363,8 @@ def _of_profiles(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFram
     )
     owned = f"(context IS NOT NULL AND kind = '{SUBSCRIBE}')"
     key = f"CASE WHEN {owned} THEN context ELSE id END"
-    return frame.selectExpr("*", f"{_place(key, owned, n_shards)} AS {HOME}")
+    frame, home = _by_place(frame, key, _place(key, owned, n_shards), places, owned)
+    return frame.selectExpr("*", f"{home} AS {HOME}")
 
 
 def _placed(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
@@ -371,6 +389,16 @@ def _all_shards(n_shards: int) -> str:
 def _place(key: str, owned: str, n_shards: int) -> str:
     """The shard of a context, or of a profile without one."""
     return f"CAST(pmod(xxhash64({owned}, CAST({key} AS string)), {n_shards}) AS int)"
+
+
+def _by_place(
+    frame: DataFrame, key: str, home: str, places: DataFrame | None, owned: str = "true"
+) -> tuple[DataFrame, str]:
+    """With the places of contexts beside: the shard is that of the place, else ``home``."""
+    if places is None:
+        return frame, home
+    keyed = frame.selectExpr("*", f"CASE WHEN {owned} THEN {key} END AS _key")
+    return keyed.join(places, "_key", "left"), f"coalesce(_place, {home})"
 
 
 def _require(frame: DataFrame, name: str, *columns: str) -> None:

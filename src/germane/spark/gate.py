@@ -42,8 +42,13 @@ class Gate:
         self.recent: NDArray[np.int64] = np.empty(0, np.int64)
         self.held: pa.Table | None = None
 
-    def admit(self, events: pa.Table, marks: list[dict[str, int]]) -> Due:
-        """Take in what a micro-batch brought; what is due now."""
+    def admit(
+        self, events: pa.Table, marks: list[dict[str, int]], passed: NDArray[np.int64] | None = None
+    ) -> Due:
+        """Take in what a micro-batch brought; what is due now.
+
+        ``passed`` are the ``seq`` of messages that were not sent here.
+        """
         ceiling = self.ceiling
         for mark in marks:
             for name, seq in mark.items():
@@ -62,7 +67,8 @@ class Gate:
         if line is not None:
             self.frontier = line if self.frontier is None else max(line, self.frontier)
         self.held = events.slice(n_due) if n_due < len(seqs) else None
-        self.recent = np.concatenate([self.recent, seqs[:n_due]])[-RECENT:]
+        taken = seqs[:n_due] if passed is None else np.union1d(seqs[:n_due], passed)
+        self.recent = np.concatenate([self.recent, taken])[-RECENT:]
         return Due(events.slice(0, n_due), refused)
 
     def _line(self, ceiling: int | None) -> int | None:

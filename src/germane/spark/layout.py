@@ -48,6 +48,7 @@ class Layout(NamedTuple):
     transformations: dict[str, Any] | None = None  # of documents, as plain data
     graphs: list[dict[str, Any]] = []  # noqa: RUF012  # content graphs, as ``graphs`` describes them
     dialects: bool = False  # whether profiles say what their conditions are written in
+    near: list[str] = []  # noqa: RUF012  # attributes by which contexts are placed; none: by hash
 
     def filter(self) -> Filter:
         """An empty filter for a shard."""

@@ -50,6 +50,16 @@ def marks_of(table: pa.Table) -> dict[str, int]:
     return marks
 
 
+def labelled(table: pa.Table, marks: dict[str, int], about: dict[bytes, Any] | None = None) -> Any:
+    """A table that says how far each input had come, and what else is to be said of it."""
+    return table.replace_schema_metadata({_MARKS: json.dumps(marks), **(about or {})})
+
+
+def in_columns(table: pa.Table, agreed: Layout) -> tuple[pa.Table, dict[str, int]]:
+    """Events as they travel, and how far each input had come."""
+    return plain(_parsed(table, agreed)), _marks(table)
+
+
 def packer(agreed: Layout, keys: list[int]) -> Callable[[Batches], Batches]:
     """What a task does with events: batches of them in, batches of ``PACKED`` out.
 
@@ -86,14 +96,14 @@ def _parsed(table: pa.Table, agreed: Layout) -> pa.Table:
 
 
 def _packed(table: pa.Table, keys: list[int], judge: Filter) -> pa.RecordBatch:
-    table = plain(table).replace_schema_metadata({_MARKS: json.dumps(_marks(table))})
+    table = labelled(plain(table), _marks(table))
     kinds = table.column("kind")
     is_message = pc.fill_null(pc.equal(kinds, MESSAGE), False)
     placed = pc.and_(pc.is_valid(table.column(SHARD)), pc.invert(is_message))
     to_all = pc.invert(pc.or_(is_message, placed))
     messages = table.filter(is_message)
     with_place, profiles = table.filter(placed), table.filter(to_all)
-    told = _told(profiles, judge) if len(keys) > 1 else profiles
+    told = told_elsewhere(profiles, judge) if len(keys) > 1 else profiles
     for_all = encode(messages) if messages.num_rows else None
     shards: list[int] = []
     blobs: list[bytes] = []
@@ -141,7 +151,7 @@ def plain(table: pa.Table) -> pa.Table:
     return pa.table(table.columns, names=table.column_names)
 
 
-def _told(profiles: pa.Table, judge: Filter) -> pa.Table:
+def told_elsewhere(profiles: pa.Table, judge: Filter) -> pa.Table:
     """Events of profiles as shards other than their home see them."""
     verdicts = []
     nothing = {"dialect": pa.nulls(profiles.num_rows, pa.string())}

@@ -32,7 +32,7 @@ from germane.spark.streams import PER, Query, stream
 INPUTS = ("messages", "profiles", "contexts", "updates")
 MODES = ("stream", "batch")
 SINKS = {"parquet": ("path",), "sql": ("url", "table"), "console": ()}
-STREAM_ONLY = ("checkpoint", "together", "per", "name", "trigger")
+STREAM_ONLY = ("checkpoint", "together", "near", "per", "name", "trigger")
 FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of which a stream must be told the columns."""
 _INTERVAL = re.compile(r"\d+ (milli|micro)?(second|minute|hour|day)s?")
@@ -69,6 +69,7 @@ class Pipeline:
     checkpoint: str | None = None
     shards: int | None = None
     together: bool = False
+    near: list[str] = field(default_factory=list)
     per: str = "delivery"
     name: str | None = None
     trigger: dict[str, Any] | None = None  # as Spark wants it
@@ -114,6 +115,7 @@ def start(pipeline: Pipeline, session: SparkSession, once: bool = False) -> Quer
             shards=pipeline.shards,
             per=pipeline.per,
             together=pipeline.together,
+            near=pipeline.near,
             dead_letters=pipeline.dead_letters,
             trigger={"availableNow": True} if once else pipeline.trigger,
             name=pipeline.name,
@@ -395,6 +397,12 @@ def _texts(reader: _Reader, place: str, value: Any) -> dict[str, str]:
     return flat
 
 
+def _names(reader: _Reader, place: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(n, str) for n in value):
+        raise reader.wrong(place, f"must be a list of attributes, not {value!r:.80}")
+    return [*value]
+
+
 def _trigger(reader: _Reader, place: str, value: Any) -> dict[str, Any]:
     wanted = 'must be { available_now = true } or { interval = "5 seconds" }'
     if not isinstance(value, dict) or len(value) != 1:
@@ -414,6 +422,7 @@ _INPUT: dict[str, Check] = {
 _SECTIONS: dict[str, dict[str, Check]] = {
     "pipeline": {
         "mode": _one_of(*MODES), "checkpoint": _path, "shards": _number, "together": _flag,
+        "near": _names,
         "per": _one_of(*PER), "name": _text, "trigger": _trigger,
     },
     "messages": _INPUT,

@@ -74,6 +74,10 @@ def _quantiles(column: Column, shares: Column) -> Column:
     return np.quantile(known, shares) if len(known) else np.zeros(len(shares))
 
 
+def _of_asked(asked: kernels.Asked) -> dict[str, NDArray[Any]]:
+    return {f"asked_{name}": array for name, array in asked._asdict().items()}
+
+
 class Sieve:
     """Intervals of groups and what their profiles ask; which shards a message may concern."""
 
@@ -149,6 +153,28 @@ class Sieve:
             self._cover(groups, attribute, values)
             self.widened += n
         return n
+
+    def told(self, shard: int) -> dict[str, NDArray[Any]]:
+        """All that is known of a shard's groups."""
+        mine = self.shards == shard
+        arrays = {"lows": self.lows, "highs": self.highs, **_of_asked(self.asked)}
+        found: dict[str, NDArray[Any]] = {name: array[mine] for name, array in arrays.items()}
+        names = {"contexts": list(self.contexts), "messages": self.messages}
+        return found | {what: np.array(listed, np.str_) for what, listed in names.items()}
+
+    def hear(self, shard: int, told: Mapping[str, NDArray[Any]]) -> bool:
+        """Take over what another sieve told of a shard's groups; False if it is about others."""
+        if told["contexts"].tolist() != list(self.contexts):
+            return False
+        if told["messages"].tolist() != self.messages:
+            return False
+        mine = self.shards == shard
+        arrays = {"lows": self.lows, "highs": self.highs, **_of_asked(self.asked)}
+        if any(told[name].shape != array[mine].shape for name, array in arrays.items()):
+            return False
+        for name, array in arrays.items():
+            array[mine] = told[name]
+        return True
 
     def strays(self, f: Filter, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Contexts of a shard, by row, whose move to where they belong now would narrow a summary.

@@ -32,17 +32,26 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from germane.filter import Filter
 from germane.filter.events import SUBSCRIBE, UNSUBSCRIBE
 from germane.model import GermaneError
+from germane.model.types import XML
 from germane.spark.gate import Gate
 from germane.spark.images import Images
 from germane.spark.layout import FIELDS, HOME, PLACING, VALUES, Layout
+from germane.spark.moving import MOVES, Offer, offer, offered
+from germane.spark.notices import Notices, name_of
 from germane.spark.packing import decode, encode, marks_of, plain
+from germane.spark.places import Near
+from germane.spark.routing import Route, moves_before, route_of
 from germane.spark.shards import Played, Shard
+from germane.spark.watching import Watch
 
 COUNTS = (
     "events", "messages", "deliveries", "rejected", "held", "candidates", "escalations",
     "profiles", "contexts", "rebuilt", "caught_up", "snapshots", "state_bytes", "nanoseconds",
+    "reached", "passed", "notices",
 )  # fmt: skip
-"""What a shard tells of a micro-batch."""
+"""What a shard tells of a micro-batch: ``messages`` were sent here, ``reached`` are those of them
+that somebody here gets, ``passed`` were not sent here, and ``notices`` are what it told of its
+groups to whoever routes."""
 RESULT = f"shard int, found binary, letters binary, {', '.join(f'{c} bigint' for c in COUNTS)}"
 # Schemas as objects: as text, each would go to the JVM to be read, in every task.
 _LONG, _TEXT, _BYTES = LongType(), StringType(), BinaryType()
@@ -109,6 +118,7 @@ class Replica(StatefulProcessor):
         together: bool,
         resumed_at: int | None = None,
         images: str | None = None,
+        near: Near | None = None,
     ) -> None:
         self._name = name
         self._agreed = agreed
@@ -117,6 +127,7 @@ class Replica(StatefulProcessor):
         self._together = together
         self._resumed_at = resumed_at
         self._images = Images(images)
+        self._near = near
 
     def init(self, handle: Any) -> None:
         """Ask for the state."""
@@ -139,14 +150,15 @@ class Replica(StatefulProcessor):
         if head.letters:
             letters = decode(head.letters).to_pylist() + letters
         kept = encode(pa.Table.from_pylist(letters)) if letters else None
-        self._keep(key, copy, head._replace(letters=kept), played.changes)
+        copy, head = self._delta(copy, head._replace(letters=kept), played.changes)
+        self._keep(key, copy, head)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         """A micro-batch's events."""
         tables = [decode(row.events) for row in rows]
         marks = [marks_of(table) for table in tables]
         events = pa.concat_tables([t.replace_schema_metadata(None) for t in tables])
-        yield from self._take(key, events, marks, timerValues)
+        yield from self._take(key, events, marks, timerValues, route_of(tables[0]))
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
@@ -159,20 +171,24 @@ class Replica(StatefulProcessor):
     # a micro-batch ---------------------------------------------------------------------------
 
     def _take(
-        self, key: Any, events: pa.Table, marks: list[dict[str, int]], timers: Any
-    ) -> Iterator[Row]:
+        self, key: Any, events: pa.Table, marks: list[dict[str, int]], timers: Any,
+        route: Route | None = None,
+    ) -> Iterator[Row]:  # fmt: skip
         start = time.perf_counter_ns()
         head = self._read_head()
         copy, how = self._copy_of(key, head)
         copy.shard.filter.rewind()  # a failed attempt may have gone ahead; the gate knows better
         gate = Gate(self._inputs, self._together, self._resumed_at)
+        told, was = (json.loads(head.gate or "{}").get(name) for name in ("told", "moved"))
         if head.gate:
             seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)
             gate.restore(
                 {**json.loads(head.gate), "recent": np.cumsum(seqs)},
                 None if head.held is None else decode(head.held),
             )
-        due = gate.admit(events, marks)
+        if route is not None and route.moves is not None:
+            copy, head = self._move(copy, head, route.moves)
+        due = gate.admit(events, marks, None if route is None else route.passed)
         shard = copy.shard
         before = shard.filter.stats()
         played = shard.play(due.events) if due.events.num_rows else Played([], [], [])
@@ -183,6 +199,9 @@ class Replica(StatefulProcessor):
             letters = decode(head.letters).to_pylist() + letters
         after = shard.filter.stats()
         about, held = gate.state()
+        copy, head = self._delta(copy, head, played.changes)
+        about["told"] = now = self._tell(copy, played, told, was, route)
+        about["moved"] = was if route is None else route.moved
         recent = np.diff(np.asarray(about.pop("recent"), np.int64), prepend=0)
         head = head._replace(
             gate=json.dumps(about),
@@ -191,7 +210,7 @@ class Replica(StatefulProcessor):
             letters=None,
         )
         self._set_timer(held is not None, timers)
-        head, n_snapshots = self._keep(key, copy, head, played.changes)
+        head, n_snapshots = self._keep(key, copy, head)
         counts = {
             "events": due.events.num_rows,
             "messages": after["messages"] - before["messages"],
@@ -207,6 +226,9 @@ class Replica(StatefulProcessor):
             "snapshots": n_snapshots,
             "state_bytes": head.snapshot_bytes + head.delta_bytes,
             "nanoseconds": time.perf_counter_ns() - start,
+            "reached": sum(table.num_rows for table in played.found),
+            "passed": 0 if route is None else route.n_passed,
+            "notices": now != told,
         }
         number = self._keys.index(key[0])
         yield Row(
@@ -221,6 +243,73 @@ class Replica(StatefulProcessor):
         for table in played.found:
             for part in _parts(table):
                 yield Row(shard=number, found=encode(part), letters=None, **nothing)
+
+    def _move(self, copy: Copy, head: Head, moves: pa.Table) -> tuple[Copy, Head]:
+        """Contexts come or go, ahead of all events, in a delta of their own."""
+        shard = copy.shard
+        played = shard.play(moves)
+        shard.filter.rewind()
+        return self._delta(copy, head, played.changes)
+
+    def _tell(
+        self, copy: Copy, played: Played, told: int | None, was: int | None, route: Route | None
+    ) -> int | None:
+        """What whoever routes must know of this shard's groups; when that was told last."""
+        if self._near is None or route is None:
+            return told
+        shard = copy.shard
+        if route.was != was:
+            raise GermaneError(
+                f"shard {shard.number} knows of moves in micro-batch {was}, but was sent events by "
+                f"those of {route.was}: {self._near.folder} has lost a file; see germane reshard"
+            )
+        if route.heard not in (None, told):
+            raise GermaneError(
+                f"messages for shard {shard.number} were chosen by what it told in micro-batch "
+                f"{route.heard}, but it told more in {told}: {self._near.folder} has lost a file; "
+                "stop the stream, delete the folder 'notices' in there, and start it again"
+            )
+        notices = Notices(self._near.folder)
+        if shard.watch is None:
+            shard.watch = Watch(self._near, shard.number)
+        if shard.watch.moved != route.moved:
+            files = Notices(self._near.folder, MOVES)
+            shard.watch.regroup(*moves_before(files, route.batch + 1))
+        if shard.watch.told != told or told is None:
+            known = notices.latest(name_of(shard.number), route.batch)
+            shard.watch.recall(known if known is not None and known.batch == told else None)
+        if route.moved == route.batch or route.heard is None:
+            shard.watch.told = None  # groups are others now, or an offer was not heard
+        news = shard.watch.look(shard.filter, played.changes)
+        if news is None:
+            return told
+        leaving = shard.watch.leaving(shard.filter)
+        if leaving:
+            news |= offered(self._offer(copy, leaving))
+        notices.write(name_of(shard.number), route.batch, news)
+        shard.watch.told = route.batch
+        return route.batch
+
+    def _offer(self, copy: Copy, leaving: dict[Any, int]) -> Offer:
+        """What others need to take some contexts over, and what this shard then forgets."""
+        agreed, number = self._agreed, copy.shard.number
+        chosen = pa.array(list(leaving), pa.int64() if agreed.ids == "bigint" else pa.string())
+        values = copy.shard.filter.contexts()
+        values = values.filter(pc.is_in(values.column("id"), chosen))
+        profiles = _live(copy.ledger)
+        if profiles is not None:
+            copy.ledger[:] = [profiles]
+            profiles = profiles.filter(
+                pc.and_(
+                    pc.is_in(profiles.column("context"), chosen),
+                    pc.equal(profiles.column(HOME), number),
+                )
+            )
+        else:
+            profiles = values.select(["id"]).slice(0, 0)
+        tables = [_as_events(part, agreed) for part in (values, profiles)]
+        names = [name for name, type_ in agreed.schema.items() if type_ != XML]
+        return offer(leaving, number, *tables, names)
 
     def _set_timer(self, wanted: bool, timers: Any) -> None:
         """Come back in the next micro-batch, also if it brings nothing."""
@@ -284,29 +373,32 @@ class Replica(StatefulProcessor):
             _replay(copy, decode(delta))
         return copy._replace(version=head.version, word=head.word)
 
-    def _keep(self, key: Any, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Head, int]:
-        """Write what has changed, and keep the copy for the next micro-batch."""
+    def _keep(self, key: Any, copy: Copy, head: Head) -> tuple[Head, int]:
+        """Write the head, if need be a snapshot, and keep the copy for the next micro-batch."""
         n_snapshots = 0
-        if changes:
-            # Lack of a sequence number says "before everything": these come first, again.
-            table = pa.concat_tables([t.replace_schema_metadata(None) for t in changes])
-            delta = encode(table, compressed=True)
-            version, word = head.version + 1, uuid4().hex
-            self._deltas.updateValue((version,), (head.word, delta))
-            head = head._replace(
-                version=version, word=word, delta_bytes=head.delta_bytes + len(delta)
-            )
-            _enter(copy.ledger, table)
-            copy = copy._replace(version=version, word=word)
-            many = head.version - head.snapshot >= MOST_DELTAS
-            if many or head.delta_bytes > max(LEAST_DELTAS, head.snapshot_bytes):
-                head = self._compact(copy, head)
-                n_snapshots = 1
+        n_deltas = head.version - head.snapshot
+        much = head.delta_bytes > max(LEAST_DELTAS, head.snapshot_bytes)
+        if n_deltas >= MOST_DELTAS or much:
+            head = self._compact(copy, head)
+            n_snapshots = 1
         self._head.update(tuple(head))
         COPIES[self._name, key[0]] = copy
         while len(COPIES) > MOST_COPIES:
             COPIES.popitem(last=False)
         return head, n_snapshots
+
+    def _delta(self, copy: Copy, head: Head, changes: list[pa.Table]) -> tuple[Copy, Head]:
+        """Write what has changed, if anything has, as the next version."""
+        if not changes:
+            return copy, head
+        # Lack of a sequence number says "before everything": these come first, again.
+        table = pa.concat_tables([t.replace_schema_metadata(None) for t in changes])
+        delta = encode(table, compressed=True)
+        version, word = head.version + 1, uuid4().hex
+        self._deltas.updateValue((version,), (head.word, delta))
+        head = head._replace(version=version, word=word, delta_bytes=head.delta_bytes + len(delta))
+        _enter(copy.ledger, table)
+        return copy._replace(version=version, word=word), head
 
     def _compact(self, copy: Copy, head: Head) -> Head:
         """Write a snapshot; deltas that nobody needs go."""

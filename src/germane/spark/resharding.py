@@ -17,10 +17,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from germane.model import GermaneError, InvalidValue
-from germane.spark.checkpoints import Pipeline, read_pipeline, start_of, write_pipeline
-from germane.spark.events import check_shards, event_columns
-from germane.spark.layout import HOME, Layout
+from germane.spark.checkpoints import Pipeline, near_of, read_pipeline, start_of, write_pipeline
+from germane.spark.events import check_shards, event_columns, quoted
+from germane.spark.layout import HOME, VALUES, Layout
 from germane.spark.packing import decode, spread
+from germane.spark.places import Near, write_places
 from germane.spark.replicas import rebuilt, snapshot_of
 
 STATE = "shard int, what string, number bigint, data binary"
@@ -49,7 +50,7 @@ def reshard(
     heads = _read(session, source, "head").select("key.shard", "value.*").collect()
     if not heads:
         raise GermaneError(f"the stream of {source!r} has not taken anything yet")
-    gates = {row.gate for row in heads}
+    gates = {json.dumps({**json.loads(row.gate or "{}"), "told": None}) for row in heads}
     if len(gates) != 1:
         raise GermaneError(f"the shards of {source!r} do not agree how far they are")
     resumed_at = _frontier(gates.pop())
@@ -75,6 +76,11 @@ def reshard(
     events = state.groupBy("shard").applyInArrow(play, columns)
     events.write.mode("overwrite").parquet(start_of(target))
     written = session.read.parquet(start_of(target))
+    if agreed.near:
+        near = Near(near_of(target), n_shards, (), ())
+        somewhere = f"coalesce({', '.join(map(quoted, agreed.near))}) IS NOT NULL"
+        held = written.where(f"kind = '{VALUES}' AND {somewhere}")
+        write_places(near, agreed.near, held, agreed.ids)
     counts = {
         row.kind: row.n for row in written.groupBy("kind").agg(fn.count("*").alias("n")).collect()
     }
@@ -97,7 +103,7 @@ def _live_events(table: pa.Table, agreed: Layout, keys: list[int]) -> pa.Table:
 
 
 def _frontier(gate: str | None) -> int | None:
-    frontier: int | None = json.loads(gate)["frontier"] if gate else None
+    frontier: int | None = json.loads(gate).get("frontier") if gate else None
     return frontier
 
 

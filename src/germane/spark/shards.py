@@ -44,6 +44,7 @@ class Shard:
         self.filter = agreed.filter()
         self.attributes = list(agreed.schema)
         self.elsewhere: set[Any] = set()
+        self.watch: Any = None  # ``watching.Watch``, where messages are routed
         self._columns = agreed.found()
 
     def play(self, table: pa.Table) -> Played:
@@ -58,6 +59,7 @@ class Shard:
 
     def replay(self, changes: pa.Table) -> None:
         """Take what changed the state of another copy of this shard."""
+        self.filter.rewind()  # moves are numbered by themselves
         self.play(changes)
 
     def take_over(self, image: Filter, snapshot: pa.Table) -> None:

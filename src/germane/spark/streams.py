@@ -6,7 +6,7 @@ checkpoint: Spark's own files, and ``germane/pipeline.json``, which says what wa
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from germane.approx.transformations import Transformations
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 from germane.spark.batch import deliveries as one_a_row
-from germane.spark.checkpoints import Pipeline, agree, start_of
+from germane.spark.checkpoints import Pipeline, agree, near_of, start_of
 from germane.spark.events import (
     Inputs,
     check_shards,
@@ -32,7 +32,9 @@ from germane.spark.events import (
 from germane.spark.graphs import described
 from germane.spark.layout import LETTER, Layout
 from germane.spark.packing import PACKED, packer, spread, unpacker
+from germane.spark.places import Near, check_near, followed_and_asked
 from germane.spark.replicas import COUNTS, RESULT, Replica
+from germane.spark.routing import router
 from germane.spark.sessions import require_classic
 from germane.spark.sinks import Parquet, Write, as_sink
 
@@ -64,6 +66,7 @@ def stream(
     name: str | None = None,
     transformations: Transformations | None = None,
     graphs: Mapping[str, ContentGraph] | None = None,
+    near: str | Sequence[str] = (),
 ) -> "Query":
     """Deliver messages as they stream in; the columns are those of ``match``.
 
@@ -82,6 +85,10 @@ def stream(
     to the highest ``seq`` of a micro-batch is in it. What comes too late all the same is a dead
     letter. ``dead_letters`` is where they go, Parquet, by default under the checkpoint.
     ``trigger`` goes to Spark, for example ``{"availableNow": True}``.
+
+    ``near`` names numbers of ``contexts``: those that are alike in them share a shard, and a
+    message goes only to shards where it may be for somebody. It needs ``together=True``, unless
+    messages are the only stream. Deliveries are the same; ``metrics()`` tells what it saved.
     """
     inputs = Inputs(messages, profiles, contexts, updates)
     require_classic(inputs.session, "a stream")
@@ -102,29 +109,41 @@ def stream(
     write = as_sink(sink)
     session = inputs.session
     place = str(checkpoint)
-    now = Pipeline(check_shards(shards, session), agreed, uuid4().hex[:12])
-    pipeline = agree(session, place, now, any_shards=shards is None)
-    n_shards = pipeline.shards
-    keys = spread(n_shards)
     names = ["messages"]
     names += ["updates"] if updates is not None else []
     names += ["profiles"] if profiles.isStreaming else []
     waits = not together and len(names) > 1
-    packed = merge_stream(inputs, agreed, n_shards).mapInArrow(packer(agreed, keys), PACKED)
+    if near:
+        if waits:
+            raise InvalidValue("near needs inputs that are cut from one log: say together=True")
+        agreed = agreed._replace(near=check_near(near, agreed, contexts))
+    now = Pipeline(check_shards(shards, session), agreed, uuid4().hex[:12])
+    pipeline = agree(session, place, now, any_shards=shards is None)
+    n_shards = pipeline.shards
+    keys = spread(n_shards)
+    guide = places = None
+    packed = merge_stream(inputs, agreed, n_shards)
+    if near:
+        guide = Near(near_of(place), n_shards, **followed_and_asked(agreed, inputs.there()))
+        places = guide.placed(session, agreed, contexts)
+        packed = packed.coalesce(1).mapInArrow(router(agreed, keys, guide), PACKED)
+    else:
+        packed = packed.mapInArrow(packer(agreed, keys), PACKED)
     if waits:  # so that a micro-batch without events follows one that left some waiting
         at = packed.withColumn("at", fn.current_timestamp()).withWatermark("at", "0 seconds")
         packed = at.select("shard", "events")  # without "at", no clock can make Spark drop a row
     if pipeline.resumed_at is None:
-        before = merge_before(inputs, agreed, n_shards)
+        before = merge_before(inputs, agreed, n_shards, places)
     else:
         start = session.read.parquet(start_of(place))
-        before = merge_resumed(start, agreed, n_shards, tell_all=profiles.isStreaming)
+        before = merge_resumed(
+            start, agreed, n_shards, tell_all=profiles.isStreaming, places=places
+        )
     if before is not None:
         before = before.mapInArrow(packer(agreed, keys), PACKED)
+    images = f"{place}/germane/images"
     results = packed.groupBy("shard").transformWithState(
-        Replica(
-            place, agreed, keys, names, together, pipeline.resumed_at, f"{place}/germane/images"
-        ),
+        Replica(place, agreed, keys, names, together, pipeline.resumed_at, images, near=guide),
         RESULT,
         "Append",
         "EventTime" if waits else "None",
@@ -162,6 +181,20 @@ class Query:
         kinds = ", ".join(f"{name} bigint" for name in ("batch", "shard", *COUNTS))
         rows = [row for of_batch in list(self._out.metrics) for row in of_batch]
         return self._session.createDataFrame(rows, kinds)
+
+    def shards(self) -> dict[str, float]:
+        """How many there are, and of the last thousand micro-batches: messages that were sent to
+        a shard, those of them that it delivered, and the share of sendings that were spared.
+        """
+        at = {name: i for i, name in enumerate(("batch", "shard", *COUNTS))}
+        rows = [row for of_batch in list(self._out.metrics) for row in of_batch]
+        sums = {n: sum(row[at[n]] for row in rows) for n in ("messages", "reached", "passed")}
+        return {
+            "count": len({row[at["shard"]] for row in rows}),
+            "contacted": sums["messages"],
+            "needed": sums["reached"],
+            "pruned": sums["passed"] / max(1, sums["passed"] + sums["messages"]),
+        }
 
     def dead_letters(self) -> DataFrame:
         """What was rejected, and why: ``seq``, ``kind``, ``reason``, ``event`` as JSON."""
