@@ -53,7 +53,7 @@ STALE = 1024
 BATCH, GROWN = 64, 8
 """A batch of so many messages lays lists anew that have grown by one in so many rows."""
 READS = 4
-"""Messages a row after which lists are laid anew: by then they have lost about what it takes."""
+"""Messages a row after which lists are laid anew; a row takes about what slices save a message."""
 NO_GROUP = -1
 
 
