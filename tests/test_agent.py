@@ -11,6 +11,7 @@ import germane
 from germane.agent import Agent, Interests, Slot, causes, context_at, daypart, piece_of
 from germane.agent import agent as agent_module
 from germane.agent import interests as interests_module
+from germane.agent.pieces import KINDS
 
 TOPICS = [
     ("Top", "Sports"), ("Sports", "Baseball"), ("Baseball", "Red Sox"), ("Sports", "Tennis"),
@@ -216,7 +217,7 @@ def test_pieces_are_bounded_and_the_order_of_asking_does_not_matter(topics, monk
     asked, unasked = Interests(topics), Interests(topics)
     for i in range(120):
         piece = piece_of(str(i), [draw.choice(names)], draw.choice([LUNCH, OFFICE]),
-                         draw.choice(interests_module.KINDS))  # fmt: skip
+                         draw.choice(KINDS))  # fmt: skip
         asked.add(piece)
         unasked.add(piece)
         asked.score(LUNCH, ["Jazz"])
@@ -289,7 +290,7 @@ def test_a_random_life_leaves_the_filter_with_exactly_the_subscriptions(topics, 
             changes = agent.move(draw.choice(contexts), device)
         elif act == "feedback":
             message = {"id": draw.random(), "topic": draw.sample(names, 2)}
-            changes = agent.feedback(message, draw.choice(interests_module.KINDS), device=device)
+            changes = agent.feedback(message, draw.choice(KINDS), device=device)
         elif act == "leave" and device in agent._devices:
             changes = agent.leave(device)
         elif act in ("pin", "mute"):

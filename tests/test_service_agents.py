@@ -107,3 +107,8 @@ def test_two_devices_have_two_contexts(ann):
     said(ann.put("/agents/ann", json={"on": True}))
     assert got(ann) == {"Music", "Talks"}
     assert ann.patch("/agents/ann/context?device=a/b", json={}).status_code == 422
+    said(ann.delete("/agents/ann/context?device=phone"))
+    assert got(ann) == {"Talks"}
+    left = ann.get("/contexts/ann/phone")
+    assert left.status_code == 404 or not left.json()["values"]
+    assert ann.delete("/agents/ann/context?device=phone").status_code == 404

@@ -11,9 +11,10 @@ from germane.agent.agent import Agent, Changes, Subscription
 from germane.agent.feeds import DeadLetter, Feed, Reader, Seen
 from germane.agent.fetcher import Fetcher
 from germane.agent.gazetteer import Gazetteer, Place
-from germane.agent.interests import Interests, Piece, Rule, piece_of
+from germane.agent.interests import Interests, Rule
 from germane.agent.names import Names
 from germane.agent.opml import Outline, read_opml, write_opml
+from germane.agent.pieces import Piece, piece_of
 from germane.agent.situations import Slot, context_at, daypart
 
 __all__ = [

@@ -20,7 +20,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from germane.agent.interests import DOUBTED, Cell, Interests, Piece, Rule, facets_of, piece_of
+from germane.agent.interests import DOUBTED, Interests, Rule
+from germane.agent.pieces import Cell, Piece, facets_of, piece_of
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 

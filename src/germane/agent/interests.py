@@ -14,8 +14,7 @@ The p are those that explain the feedback best (expectation maximisation for thi
 each rule starts with DOUBT pieces against it. So rules compete for what was liked, and what many
 pieces support wins over what few do: the most general rule that is not contradicted. That is the
 back-off, up the graph of topics and across contexts: what is rarely seen is judged by what it is
-below. Of the pieces that a rule covers, each counts FADING times the next one, so that a taste
-that changed is followed, while one that rests is kept.
+below. How they are found, and what happens when a taste changes, is in ``causes``.
 
 The pieces are the state. All else is a function of them, in any order of calls: learning online,
 from tables, and after an undo give the same. Cost: a fit is ROUNDS passes over pieces × rules that
@@ -31,17 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.agent.causes import explain_likes
+from germane.agent.pieces import Cell, Piece, facets_of
 from germane.category import ContentGraph
-from germane.model import InvalidValue
 
-__all__ = ["KINDS", "Cell", "Interests", "Piece", "Rule"]
+__all__ = ["Interests", "Rule"]
 
-KINDS = ("opened", "kept", "dismissed", "less")
 MOST_PIECES = 600
-MOST_FACETS = 6
-READ_S = 20.0  # who reads so long likes it
-OPENED = 0.8  # what opening says if nobody knows for how long
-LESS = 2.0  # pieces that "less like this" counts for
 LATELY = 50  # pieces
 AGING = 0.99  # of what was met, with each piece
 DOUBTED = 0.4  # what is left of a hope after it was met once
@@ -49,26 +43,6 @@ ALIKE = 0.2  # what a context has in common with any
 BROAD = 12  # how fast hope fades with the share of messages that a topic covers
 SPECIAL = 0.15  # topics that cover nearly everything say nothing: log(n / covered) / log(n)
 LEAST = 1e-3  # weights below are none
-
-Cell = tuple[tuple[str, str], ...]
-
-
-class Piece(NamedTuple):
-    """A piece of feedback."""
-
-    message: str
-    topics: tuple[str, ...]
-    context: tuple[tuple[str, str], ...]  # facets and values, sorted
-    kind: str  # one of KINDS
-    seconds: float | None = None  # for how long it was read, if known
-    at: float = 0.0  # seconds since 1970
-
-    @property
-    def liked(self) -> float:
-        """From 0 to 1."""
-        if self.kind == "opened":
-            return OPENED if self.seconds is None else min(1.0, max(0.0, self.seconds) / READ_S)
-        return 1.0 if self.kind == "kept" else 0.0
 
 
 class Rule(NamedTuple):
@@ -85,6 +59,7 @@ class Rule(NamedTuple):
 class Interests:
     """Learns from pieces of feedback.
 
+    >>> from germane.agent.pieces import piece_of
     >>> graph = ContentGraph.from_edges([("Top", "Baseball"), ("Top", "Jazz")])
     >>> interests = Interests(graph)
     >>> for i in range(6):
@@ -284,7 +259,7 @@ class Interests:
         causes = explain_likes(
             [(numbers[piece.context] + nodes[piece.topics]).ravel() for piece in self.pieces],
             np.array([piece.liked for piece in self.pieces]),
-            np.array([LESS if piece.kind == "less" else 1.0 for piece in self.pieces]),
+            np.array([piece.times for piece in self.pieces]),
         )
         self._ended = causes.ended
         weights = -np.log1p(-causes.p)
@@ -293,35 +268,6 @@ class Interests:
         keys = causes.keys[counts].tolist()
         for key, weight in zip(keys, weights[counts].tolist(), strict=True):
             self._weights.setdefault(named[key // n], {})[key % n] = weight
-
-
-def piece_of(
-    message: str,
-    topics: Iterable[str],
-    context: Mapping[str, Any] | Cell,
-    kind: str,
-    seconds: float | None = None,
-    at: float = 0.0,
-) -> Piece:
-    """A piece of feedback, checked."""
-    if kind not in KINDS:
-        raise InvalidValue(f"feedback is {', '.join(KINDS)}, not {kind!r:.100}")
-    if seconds is not None and not 0 <= seconds < 1e6:
-        raise InvalidValue(f"time read is seconds from 0 to a million, not {seconds!r:.100}")
-    names = tuple(sorted({str(topic) for topic in topics}))
-    return Piece(str(message), names, facets_of(context), kind, seconds, float(at))
-
-
-def facets_of(context: Mapping[str, Any] | Cell) -> Cell:
-    """What of a context is learned from: its first facets that are words or yes and no, sorted."""
-    if isinstance(context, tuple):
-        return context
-    words = {
-        str(name): str(value)
-        for name, value in context.items()
-        if isinstance(value, str | bool) and str(value)
-    }
-    return tuple(sorted(words.items())[:MOST_FACETS])
 
 
 @lru_cache(maxsize=20_000)

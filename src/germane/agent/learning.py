@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from germane.agent.interests import KINDS, Interests, Piece, facets_of, piece_of
+from germane.agent.interests import Interests
+from germane.agent.pieces import KINDS, Piece, facets_of, piece_of
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Body, Path, Query
 from starlette.concurrency import run_in_threadpool
 
 from germane.model import GermaneError
+from germane.service import cloudevents
 from germane.service.api import feeding, minding, models
 from germane.service.api.door import Asker, Reader, State
 from germane.service.api.minding import Kept, id_of
@@ -137,6 +138,24 @@ async def move_agent(
         except GermaneError as error:  # too many devices
             raise of_germane(error) from None
         entries = minding.decided(api, holder, kept, changes, change)
+        seq, applied = await minding.append(api, holder, entries)
+        await run_in_threadpool(minding.save, api, holder.tenant, subscriber, kept)
+    return {"seq": seq, "applied": applied}
+
+
+@router.delete("/agents/{subscriber}/context", response_model=models.Written, responses=REFUSALS)
+async def leave_agent(
+    subscriber: Subscriber, holder: Reader, api: State, device: Device = ""
+) -> Any:
+    """A device is no more: its context is emptied, and what was subscribed for it ends."""
+    _mine(holder, subscriber)
+    async with minding.turn(holder.tenant, subscriber):
+        kept = await run_in_threadpool(minding.load, api, holder.tenant, subscriber)
+        if device not in kept.agent.devices():
+            raise not_there(f"device {device!r} of {subscriber!r}")
+        changes = kept.agent.leave(device)
+        emptied = minding.patch(holder, kept.agent.context_id(device), {}, cloudevents.PUT)
+        entries = minding.decided(api, holder, kept, changes, [emptied])
         seq, applied = await minding.append(api, holder, entries)
         await run_in_threadpool(minding.save, api, holder.tenant, subscriber, kept)
     return {"seq": seq, "applied": applied}

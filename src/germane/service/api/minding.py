@@ -157,10 +157,13 @@ def end(holder: Holder, name: str, learned: str) -> Entry:
     return Entry(holder.tenant, logs.UNSUBSCRIBE, body)
 
 
-def patch(holder: Holder, context: str, values: dict[str, Any]) -> Entry:
+def patch(
+    holder: Holder, context: str, values: dict[str, Any], kind: str = cloudevents.PATCH
+) -> Entry:
+    """A change of a context."""
     event = {
-        "specversion": "1.0", "id": "-", "source": f"/tokens/{holder.token}",
-        "type": cloudevents.PATCH, "subject": context, "data": values,
+        "specversion": "1.0", "id": "-", "source": f"/tokens/{holder.token}", "type": kind,
+        "subject": context, "data": values,
     }  # fmt: skip
     try:
         cloudevents.context_values(event)
