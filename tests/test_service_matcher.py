@@ -358,11 +358,15 @@ def test_checkpoints_keep_the_write_ahead_log_short(tmp_path, monkeypatch):
     grown = log.stat().st_size
     assert grown > 1_500 * 4096, "SQLite has carried pages within a commit"
     thread = checkpoints.Checkpoints(path)
+    said = []
     with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.set_trace_callback(said.append)
         thread.carry(connection)
+        assert "RESTART" in said[-1]  # under load it would not begin anew by itself
         write(30_000, 10)
         assert log.stat().st_size == grown  # written from its beginning, not after its end
         thread.carry(connection)
+        assert "PASSIVE" in said[-1]
         write(30_010, 4_000)
         thread.carry(connection)
         assert log.stat().st_size == grown
