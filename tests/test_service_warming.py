@@ -106,3 +106,32 @@ def test_indexes_can_wait(early_indexes):
         assert [eager.match(m) for m in messages] == expected
         inside.append(sum(table.n_inside for table in later._tables.tables))
     assert inside == [0, 64]
+
+
+def test_an_answer_that_comes_too_late_is_nobody_elses(tmp_path, monkeypatch):
+    """Who has waited too long is told so, and the next one gets the answer to its own question."""
+    import asyncio
+
+    from germane.service.api import state
+    from germane.service.settings import Settings
+
+    monkeypatch.setattr(state, "ANSWER_S", 0.2)
+    settings = Settings(data=str(tmp_path))
+
+    async def matcher(reader, writer):
+        while line := await reader.readline():
+            asked = msgspec.json.decode(line)
+            await asyncio.sleep(asked["takes"])
+            writer.write(msgspec.json.encode({"answer": asked["takes"]}) + b"\n")
+
+    async def ask():
+        async with await asyncio.start_unix_server(matcher, settings.socket):
+            line = state.Line(settings)
+            late = asyncio.create_task(line.ask({"takes": 0.4}))
+            behind = asyncio.create_task(line.ask({"takes": 0.3}))
+            said = [await late, await behind, await line.ask({"takes": 0.0})]
+            line.close()
+            return said
+
+    busy = {"error": "the matcher is busy", "status": 503}
+    assert asyncio.run(ask()) == [busy, busy, {"answer": 0.0}]

@@ -138,7 +138,14 @@ class Line:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """One question, one answer."""
+        """One question, one answer; a matcher that never answers holds nobody for longer."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._ask(question)
+        except TimeoutError:
+            return {"error": "the matcher is busy", "status": 503}
+
+    async def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._lock:
             for _ in range(2):  # the matcher may have been started again since the last one
                 try:
@@ -149,12 +156,15 @@ class Line:
                     reader, writer = self._streams
                     writer.write(msgspec.json.encode(question) + b"\n")
                     await writer.drain()
-                    line = await asyncio.wait_for(reader.readline(), ANSWER_S)
+                    line = await reader.readline()
                     if line:
                         reply: dict[str, Any] = msgspec.json.decode(line)
                         return reply
-                except (OSError, TimeoutError, msgspec.MsgspecError):
+                except (OSError, msgspec.MsgspecError):
                     pass
+                except asyncio.CancelledError:  # or the next one would get this one's answer
+                    self.close()
+                    raise
                 self.close()
         return {"error": "the matcher is away; try again in a moment", "status": 503}
 
