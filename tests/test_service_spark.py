@@ -331,6 +331,7 @@ def test_questions_are_answered_as_by_the_other(kit, tmp_path):
         assert [each[name] for each in mine] == [each[name] for each in theirs]
     stats = reply(kit.matcher, {"ask": "stats", "tenant": 1})["answer"]
     assert (stats["profiles"], stats["contexts"], stats["matches"]) == (2, 2, 1)
+    assert (stats["shards"], stats["conjunctions"]) == (3, 2)
     assert len(kit.matcher.tenants[1].filter) == 0
     other.close()
 
