@@ -10,7 +10,7 @@ import random
 
 import pytest
 import sqlalchemy as sa
-from service_kit import Kit, change, message, random_step
+from service_kit import Kit, change, message, nats_server, random_step
 from test_service_matcher import PEOPLE, Killed, check
 
 pytest.importorskip("pyspark")
@@ -32,7 +32,7 @@ class ByHand(SparkMatcher):
 
     def start(self) -> None:
         self._look()
-        options = {"path": self.settings.data, "copies": str(self.shards)}
+        options = {"path": self.settings.data, "log": self.settings.log, "copies": str(self.shards)}
         self.reader = LogReader(options, ENTRIES)
         self.offset = {"0": self.seen} | {str(n): t.seq for n, t in self.tenants.items()}
         self.poison = {n: sorted(t.poison) for n, t in self.tenants.items()}
@@ -152,6 +152,31 @@ def test_killed_anywhere(kit, seed, monkeypatch):
     kit.work()
     assert deaths
     check(kit)
+
+
+def test_on_nats(tmp_path):
+    """The log is a broker's: the source, the driver and the shards read it there."""
+    from dataclasses import replace
+
+    from germane.service.log_nats import NatsLog
+
+    process, url = nats_server(tmp_path)
+    try:
+        made = SparkKit(tmp_path, tenants=2, log=NatsLog(url))
+        made.settings = replace(made.settings, log=url)
+        made.new_matcher()
+        live(made, random.Random(5), 40, killed=0.1)
+        made.work()
+        check(made)
+        assert made.pairs(1)
+        made.close()
+        for log in shares._LOGS.values():
+            log.close()
+        shares._LOGS.clear()
+    finally:
+        shares.COPIES.clear()
+        process.kill()
+        process.wait()
 
 
 def full_life(choose, ids):
