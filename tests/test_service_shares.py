@@ -167,6 +167,26 @@ def test_a_share_begins_with_a_snapshot_of_its_own_or_of_the_whole(kit):
     assert again == {profile for s, profile in pairs if s == seq + 8}
 
 
+def test_a_newer_snapshot_of_the_whole_is_taken(kit):
+    """The matchers took turns, and the log was trimmed up to the snapshot of the last one."""
+    for i in range(6):
+        kit.subscribe(f"s{i}", f"n > {i}")
+    first = kit.publish(message(n=4))
+    kit.work()
+    assert len(asked(kit, 2, 0, first)) == 4
+    for k in range(2):
+        copy = shares.COPIES[kit.settings.data, 1, Share(k, 2)]
+        shares.snapshots.save(shares.folder_of(kit.settings, Share(k, 2)), copy.tenant)
+    shares.COPIES.clear()
+    kit.subscribe("s7", "n > 7")
+    kit.work()
+    kit.matcher.save_all()
+    at = kit.matcher.tenants[1].seq
+    seq = kit.publish(message(n=9))
+    kit.log.trim(seq)
+    assert len(asked(kit, 2, at, seq)) == 7
+
+
 def test_a_fault_is_told(kit, monkeypatch):
     kit.subscribe("a", "n > 1")
     seq = kit.publish(message(n=5))

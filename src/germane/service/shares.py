@@ -116,12 +116,12 @@ def caught_up(
 
 
 def load(settings: Settings, tenant: Tenant, up_to: int) -> bool:
-    """Fill a share from its newest snapshot, or else from one of the whole; whether it was."""
-    if snapshots.load(folder_of(settings, tenant.share), tenant, up_to):
-        return True
-    if tenant.share == WHOLE or not snapshots.load(settings.snapshots, tenant, up_to):
+    """Fill a share from its newest snapshot, or a newer one of the whole; whether it was."""
+    own, whole = folder_of(settings, tenant.share), settings.snapshots
+    newest = sorted({own, whole}, key=lambda p: -snapshots.newest(p, tenant.number, up_to))
+    if not any(snapshots.load(place, tenant, up_to) for place in newest):
         return False
-    for profile in list(tenant.filter._profiles.ids):
+    for profile in list(tenant.filter._profiles.ids) if tenant.share != WHOLE else ():
         if not tenant.share.keeps(profile):
             tenant.filter.unsubscribe(profile)
     return True
