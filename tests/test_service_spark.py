@@ -310,6 +310,21 @@ def test_a_poisonous_event_is_a_dead_letter(kit, monkeypatch):
     assert (letter.seq, letter.kind) == (first + 1, "poison")
 
 
+def test_a_tenant_that_comes_later(kit):
+    """It has nothing before it came: no stream has to be started again for it."""
+    from germane.service import tokens
+
+    kit.subscribe("a", "n > 1")
+    kit.work()
+    with tables.writing(kit.engine) as connection:
+        tokens.make_tenant(connection, "late", kit.clock)
+    kit.subscribe("a", "n > 2", tenant=3)
+    seq = kit.publish(message(n=3), tenant=3)
+    kit.work()
+    assert kit.pairs(3) == {(seq, "ann"): ["a"]}
+    assert kit.pairs(1) == {}
+
+
 def test_matchers_take_turns(kit, tmp_path):
     """An installation may change its matcher at any time."""
     from germane.service.matcher import Matcher

@@ -225,6 +225,8 @@ class SparkMatcher(Matcher):
         after, last = told[0].after, told[0].last
         if last <= tenant.seq:
             return None  # it was written before
+        if tenant.seq < after and not read_up_to(self.log, tenant.seq, after, number, 1):
+            tenant.seq = after  # a new one, which has nothing up to there
         if after != tenant.seq or [(a.share, a.after, a.last) for a in told] != [
             (k, after, last) for k in range(self.shards)
         ]:
