@@ -316,6 +316,7 @@ def test_a_tenant_that_comes_later(kit):
 
     kit.subscribe("a", "n > 1")
     kit.work()
+    kit.new_matcher()
     with tables.writing(kit.engine) as connection:
         tokens.make_tenant(connection, "late", kit.clock)
     kit.subscribe("a", "n > 2", tenant=3)

@@ -160,7 +160,10 @@ class SparkMatcher(Matcher):
         else:
             journal.error("stream_ended", error=str(self.query.exception())[:2000])
             time.sleep(RETRY_S[0])
-        self.start()
+        try:
+            self.start()
+        except (LogError, sa.exc.DBAPIError) as error:  # it is tried again
+            journal.error("log_away", error=str(error))
 
     def _stay_awake(self) -> None:
         if time.monotonic() - self._awake_at > AWAKE_S:
