@@ -55,6 +55,16 @@ def test_dev_py_asks_for_extras_that_exist(dev):
         assert set(extras) <= set(PROJECT["optional-dependencies"])
 
 
+@pytest.mark.parametrize("words", [["--matcher", "spark"], ["--matcher=spark", "--port", "81"]])
+def test_the_matcher_on_spark_brings_spark_and_java(dev, monkeypatch, words):
+    asked = []
+    monkeypatch.setattr(dev, "install", asked.append)
+    monkeypatch.setattr(dev, "call", lambda command: 0)
+    dev.main(["run", "serve"])
+    dev.main(["run", "serve", *words])
+    assert set(asked[1]) - set(asked[0]) == {"java", "spark"}
+
+
 def test_an_installation_is_repeated_only_when_something_changed(dev, monkeypatch, tmp_path):
     calls = []
     pins = tmp_path / "constraints.txt"

@@ -111,6 +111,8 @@ def test_doctor(kit, tmp_path):
         ["--port", "99999999"],
         ["--allow-sink", "everywhere"],
         ["--log", "kafka://x"],
+        ["--matcher", "flink"],
+        ["--retention", "3", "--matcher", "spark"],
     ],
 )
 def test_serve_says_what_is_wrong(tmp_path, arguments):

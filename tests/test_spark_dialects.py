@@ -74,7 +74,7 @@ def inputs(session, events):
     }
 
 
-@pytest.mark.parametrize(("seed", "shards"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("seed", "shards"), [(2, 3), pytest.param(1, 1, marks=pytest.mark.long)])
 def test_a_batch(session, seed, shards):
     events = life(seed)
     expected, refused = embedded(events)
@@ -85,6 +85,7 @@ def test_a_batch(session, seed, shards):
     assert sorted(r.seq for r in done.rejected.collect()) == refused
 
 
+@pytest.mark.long
 def test_a_stream(session, tmp_path):
     """Over a restart: what a shard keeps of a profile has its dialect."""
     events = life(3)

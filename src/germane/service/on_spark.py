@@ -39,7 +39,7 @@ ANSWERS = pa.schema(
     [
         ("share", pa.int32()), ("tenant", pa.int32()), ("after", pa.int64()), ("last", pa.int64()),
         ("seqs", pa.binary()), ("profiles", pa.binary()), ("dead", pa.binary()),
-        ("fault", pa.string()),
+        ("figures", pa.binary()), ("fault", pa.string()),
     ]
 )  # fmt: skip
 MOST_EVENTS = 20_000
@@ -102,7 +102,8 @@ class SparkMatcher(Matcher):
         while not (self.stopping or stop()):
             with self._lock:
                 try:
-                    self._look()
+                    if time.monotonic() >= self._next_tick:
+                        self._look()
                     self.tick(busy=False)
                 except (LogError, sa.exc.DBAPIError) as error:
                     journal.error("log_away", error=str(error))
@@ -159,7 +160,10 @@ class SparkMatcher(Matcher):
         else:
             journal.error("stream_ended", error=str(self.query.exception())[:2000])
             time.sleep(RETRY_S[0])
-        self.start()
+        try:
+            self.start()
+        except (LogError, sa.exc.DBAPIError) as error:  # it is tried again
+            journal.error("log_away", error=str(error))
 
     def _stay_awake(self) -> None:
         if time.monotonic() - self._awake_at > AWAKE_S:
@@ -224,6 +228,8 @@ class SparkMatcher(Matcher):
         after, last = told[0].after, told[0].last
         if last <= tenant.seq:
             return None  # it was written before
+        if tenant.seq < after and not read_up_to(self.log, tenant.seq, after, number, 1):
+            tenant.seq = after  # a new one, which has nothing up to there
         if after != tenant.seq or [(a.share, a.after, a.last) for a in told] != [
             (k, after, last) for k in range(self.shards)
         ]:
@@ -245,6 +251,7 @@ class SparkMatcher(Matcher):
         if step is None:
             journal.error("batch_failed", tenant=tenant.number, seq=entries[0].seq, error=faults[0])
             return None
+        tenant.figures = [json.loads(answer.figures) for answer in told]
         seqs, profiles = (
             np.concatenate([np.frombuffer(data, np.int64) for data in column])
             for column in ([a.seqs for a in told], [a.profiles for a in told])

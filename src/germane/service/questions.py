@@ -128,6 +128,9 @@ def _stats(tenant: Any, body: dict[str, Any]) -> Any:
     if tenant.share != WHOLE:  # the shards have the profiles
         books = tenant.books
         figures |= {"profiles": len(books.by_id), "matches": int(books.matches.sum())}
+        figures["shards"] = len(tenant.figures)
+        for name in tenant.figures[0] if tenant.figures else ():
+            figures[name] = sum(each[name] for each in tenant.figures)
     return figures
 
 

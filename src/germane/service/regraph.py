@@ -50,8 +50,8 @@ def with_graphs(
         condition = condition_of(body)
         profiles.append((number, condition.text, body.get("context"), condition.dialect))
     if profiles:
-        columns = [list(part) for part in zip(*profiles, strict=True)]
-        new._profiles.add(*columns, kept=[keeps(number) for number in bodies])
+        numbers, texts, contexts, dialects = (list(part) for part in zip(*profiles, strict=True))
+        new._profiles.add(numbers, texts, contexts, dialects, [keeps(n) for n in numbers])
     new._last_seq = f._last_seq
     return new
 

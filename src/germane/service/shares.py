@@ -23,6 +23,10 @@ from germane.service.tenant import WHOLE, Share, Tenant
 
 PART = 20_000
 MOST_COPIES = 64
+FIGURES = (
+    "conjunctions", "candidates", "false_positives", "index_updates", "local_updates",
+    "escalations", "deescalations", "blocks_opened", "postfiltered", "swept", "bytes",
+)  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -35,6 +39,7 @@ class Answer(NamedTuple):
     seqs: bytes  # int64, of messages, with
     profiles: bytes  # the profiles that they match
     dead: bytes  # JSON: (seq, kind, reason)
+    figures: bytes = b"{}"  # JSON: what its filter has done so far
     fault: str | None = None  # the filter broke: the other fields say nothing
 
 
@@ -73,14 +78,21 @@ def play(
     except (OSError, sa.exc.DBAPIError):  # the log or the store is away: somebody tries again
         raise
     except Exception as error:
-        return Answer(share.number, number, after, entries[-1].last, b"", b"", b"[]", repr(error))
+        nothing = Answer(share.number, number, after, entries[-1].last, b"", b"", b"[]")
+        return nothing._replace(fault=repr(error))
     _keep(settings, copy)
     return Answer(
         share.number, number, after, entries[-1].last,
         b"".join(m.seqs.astype(np.int64).tobytes() for m in step.matched),
         b"".join(m.profiles.astype(np.int64).tobytes() for m in step.matched),
-        msgspec.json.encode(step.dead),
+        msgspec.json.encode(step.dead), msgspec.json.encode(figures_of(copy.tenant)),
     )  # fmt: skip
+
+
+def figures_of(tenant: Tenant) -> dict[str, int]:
+    """What a share's filter has done, as far as it can be added up."""
+    stats = tenant.filter.stats()
+    return {name: int(stats[name]) for name in FIGURES}
 
 
 def caught_up(
@@ -104,12 +116,12 @@ def caught_up(
 
 
 def load(settings: Settings, tenant: Tenant, up_to: int) -> bool:
-    """Fill a share from its newest snapshot, or else from one of the whole; whether it was."""
-    if snapshots.load(folder_of(settings, tenant.share), tenant, up_to):
-        return True
-    if tenant.share == WHOLE or not snapshots.load(settings.snapshots, tenant, up_to):
+    """Fill a share from its newest snapshot, or a newer one of the whole; whether it was."""
+    own, whole = folder_of(settings, tenant.share), settings.snapshots
+    newest = sorted({own, whole}, key=lambda p: -snapshots.newest(p, tenant.number, up_to))
+    if not any(snapshots.load(place, tenant, up_to) for place in newest):
         return False
-    for profile in list(tenant.filter._profiles.ids):
+    for profile in list(tenant.filter._profiles.ids) if tenant.share != WHOLE else ():
         if not tenant.share.keeps(profile):
             tenant.filter.unsubscribe(profile)
     return True

@@ -53,6 +53,11 @@ def load(folder: Path, tenant: Tenant, up_to: int) -> bool:
     return False
 
 
+def newest(folder: Path, tenant: int, up_to: int) -> int:
+    """The seq of the newest snapshot of a tenant that is not after a seq; -1 if it has none."""
+    return max((s for s in map(_seq, _all(folder, tenant)) if s <= up_to), default=-1)
+
+
 def oldest(folder: Path, tenant: int) -> int:
     """The seq of the oldest snapshot of a tenant; 0 if it has none."""
     return min((_seq(path) for path in _all(folder, tenant)), default=0)

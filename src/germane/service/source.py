@@ -166,8 +166,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._seen is None:
             self._seen = start[OTHERS]
             for n in _tenants(start):
-                last = self._log.read_back(self._log.bounds()[1] + 1, 1, n)
-                self._lasts[n] = last[0].last if last else 0
+                newest = self._log.read_back(self._log.bounds()[1] + 1, 1, n)
+                self._lasts[n] = newest[0].last if newest else 0
         for n, last in self._log.tenants(self._seen).items():
             self._lasts[n] = last
             self._seen = max(self._seen, last)

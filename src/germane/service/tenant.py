@@ -106,6 +106,7 @@ class Tenant:
         self.filter = new_filter(index)
         self.books = Books()
         self.texts = texts
+        self.figures: list[dict[str, int]] = []  # of shares elsewhere, as they told last
         self.poison: set[int] = set()  # seqs of events that broke the filter: passed over
 
     def play(self, entries: list[Stored]) -> Step:
