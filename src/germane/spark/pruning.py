@@ -186,6 +186,19 @@ class Sieve:
             self.widened += n
         return n
 
+    def adopt(self, old: int, new: int) -> None:
+        """A context of one group is now another's, which may ask whatever the old one may."""
+        lows, highs, anything, nothing, n_rows = self.asked
+        for terms, outermost in ((lows, np.minimum), (highs, np.maximum)):
+            theirs, ours = terms[old], terms[new]
+            for column, merge in (
+                (kernels.CONSTANT, outermost), (kernels.LEAST, np.minimum), (kernels.MOST, np.maximum)
+            ):  # fmt: skip
+                ours[..., column] = merge(ours[..., column], theirs[..., column])
+        anything[new] |= anything[old]
+        nothing[new] |= nothing[old]
+        n_rows[new] += n_rows[old]
+
     def told(self, shard: int) -> dict[str, NDArray[Any]]:
         """All that is known of a shard's groups."""
         mine = self.shards == shard

@@ -87,31 +87,33 @@ class Router:
         self.moved = self.was
         self.groups = GroupsOf(near, moved)
         self.moves: dict[int, list[pa.Table]] = {}
-        self.changed: set[int] = set()
+        offers: list[tuple[int, Offer]] = []
         for shard in range(near.n_shards):
             told = self.notices.latest(name_of(shard), batch)
             is_heard = told is not None and self.sieve.hear(shard, told.arrays)
             self.heard.append(told.batch if told is not None and is_heard else None)
             made = offer_in(told) if told is not None and is_heard else None
             if made is not None:
-                self._take(shard, made)
+                offers.append((shard, made))
         self.opened = np.array([heard is None for heard in self.heard])
-        self.opened[list(self.changed)] = True
-        if self.moved == batch:
+        for shard, made in offers:
+            self._take(shard, made)
+        if offers:
             self._files.write(MOVES, batch, {"groups": as_bytes(self.groups.moved)})
         self.judge = judge_of(agreed, near)
 
     def _take(self, shard: int, made: Offer) -> None:
         """Contexts of a shard get other groups, and perhaps other shards."""
+        for name, group in made.groups.items():
+            old = self.groups.of(name)
+            self.sieve.adopt(self.near.stranger(shard) if old is None else old, group)
         self.groups.moved.update(made.groups)
+        self.follow(made.values)
         self.moved = self.batch
         self.moves.setdefault(shard, []).insert(0, made.leaving)
         for other in pc.unique(made.arriving.column(SHARD)).to_pylist():
             mine = made.arriving.filter(pc.equal(made.arriving.column(SHARD), other))
             self.moves.setdefault(other, []).append(mine)
-        # Both sides tell anew at the end of this micro-batch; until then they get everything.
-        for other in {shard, *(group // GROUPS for group in made.groups.values())}:
-            self.changed.add(other)
 
     def packed(self, table: pa.Table, keys: list[int]) -> pa.RecordBatch:
         """All events of the micro-batch, as rows of ``PACKED``."""
