@@ -191,10 +191,9 @@ class Sieve:
         lows, highs, anything, nothing, n_rows = self.asked
         for terms, outermost in ((lows, np.minimum), (highs, np.maximum)):
             theirs, ours = terms[old], terms[new]
-            for column, merge in (
-                (kernels.CONSTANT, outermost), (kernels.LEAST, np.minimum), (kernels.MOST, np.maximum)
-            ):  # fmt: skip
-                ours[..., column] = merge(ours[..., column], theirs[..., column])
+            merges = {kernels.CONSTANT: outermost, kernels.LEAST: np.minimum}
+            for part, merge in (merges | {kernels.MOST: np.maximum}).items():
+                ours[..., part] = merge(ours[..., part], theirs[..., part])
         anything[new] |= anything[old]
         nothing[new] |= nothing[old]
         n_rows[new] += n_rows[old]
