@@ -7,6 +7,7 @@ last few stay. A notice that cannot be read is as good as none: then everything 
 """
 
 import io
+from contextlib import suppress
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -63,7 +64,8 @@ class Notices:
         self._known = None
         old = sorted(at for at in self._list().get(who, []) if at[0] <= batch)[:-LAST]
         for _, gone in old:
-            self._files.delete_file(gone)
+            with suppress(OSError):  # another attempt may have been quicker
+                self._files.delete_file(gone)
 
     def _list(self) -> dict[str, list[tuple[int, str]]]:
         if self._known is None:
