@@ -29,6 +29,7 @@ from germane.spark.moving import MOVES, Offer, as_bytes, groups_in, in_turn, off
 from germane.spark.notices import Notices, name_of
 from germane.spark.packing import Batches, decode, encode, in_columns, labelled, told_elsewhere
 from germane.spark.places import GROUPS, Near, as_floats
+from germane.spark.pruning import Column
 
 PACKER = "packer"
 _ROUTE, _PASSED, _MOVES = b"germane.route", b"germane.passed", b"germane.moves"
@@ -192,22 +193,36 @@ class Router:
         values = np.empty((n, len(self.near.asked)))
         for i, name in enumerate(self.near.asked):
             values[:, i] = as_floats(messages.column(name))
-        addresses: list[Any] = [None] * n
-        refused = np.zeros(n, np.bool_)
-        if self.agreed.addressed:
-            compiled: dict[str, Any] = {}
-            for i, text in enumerate(messages.column("address").to_pylist()):
-                if text is not None:
-                    if text not in compiled:
-                        compiled[text] = self._reach(text)
-                    addresses[i] = compiled[text]
-                    refused[i] = compiled[text] is None
-        wanted = self.sieve.shards_of(values, addresses if any_of(addresses) else ())
+        wanted = self.sieve.shards_of(values)
         wanted[:, self.opened] = True
-        wanted[refused] = False
-        refused |= pc.is_null(messages.column("seq")).to_numpy(zero_copy_only=False)
+        refused = pc.is_null(messages.column("seq")).to_numpy(zero_copy_only=False).copy()
+        if self.agreed.addressed:
+            self._spare(messages.column("address"), values, wanted, refused)
         wanted[refused, 0] = True
         return wanted
+
+    def _spare(self, addresses: Any, values: Column, wanted: Bools, refused: Bools) -> None:
+        """Leave out shards where an address reaches nobody; refused are addresses that say nothing.
+
+        An address is looked at where two shards want the message, or more: to understand it costs
+        as much as a shard that need not see it would.
+        """
+        several = wanted.sum(axis=1) > 1
+        several &= pc.is_valid(addresses).to_numpy(zero_copy_only=False)
+        rows, reached = [], []
+        compiled: dict[str, Bools | None] = {}
+        for i in np.flatnonzero(several).tolist():
+            text = addresses[i].as_py()
+            if text not in compiled:
+                compiled[text] = self._reach(text)
+            reach = compiled[text]
+            if reach is None:
+                wanted[i], refused[i] = False, True
+            else:
+                rows.append(i)
+                reached.append(reach)
+        if rows:
+            wanted[rows] = self.sieve.shards_of(values[rows], reached) | self.opened
 
     def _reach(self, address: str) -> Bools | None:
         try:
@@ -276,11 +291,6 @@ def moves_before(files: Notices, batch: int) -> tuple[int | None, dict[Any, int]
     """When contexts had moved last before a micro-batch, and to where."""
     told = files.latest(MOVES, batch)
     return (None, {}) if told is None else (told.batch, groups_in(told.arrays["groups"]))
-
-
-def any_of(addresses: list[Any]) -> bool:
-    """Whether there is an address at all."""
-    return any(address is not None for address in addresses)
 
 
 def _once(messages: pa.Table) -> pa.Table:
