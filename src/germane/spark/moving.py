@@ -97,7 +97,7 @@ def as_bytes(groups: dict[Any, int]) -> Any:
 
 def groups_in(array: Any) -> dict[Any, int]:
     """What ``as_bytes`` made."""
-    return dict(map(tuple, json.loads(array.tobytes())))
+    return dict(json.loads(array.tobytes()))
 
 
 def _sent(table: pa.Table, shards: list[int]) -> pa.Table:

@@ -121,7 +121,8 @@ def stream(
     pipeline = agree(session, place, now, any_shards=shards is None)
     n_shards = pipeline.shards
     keys = spread(n_shards)
-    guide = places = None
+    guide: Near | None = None
+    places: DataFrame | None = None
     packed = merge_stream(inputs, agreed, n_shards)
     if near:
         folder = near_of(place, pipeline.stream)
