@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from germane import Filter
-from germane.spark.pruning import Placement, Sieve, z_order
+from germane.spark.pruning import Placement, Sieve, strays, z_order
 
 TYPES = {"x": "number", "y": "number", "limit": "number", "name": "string", "flag": "boolean"}
 FOLLOWED, ASKED = ["x", "y", "limit"], ["x", "y", "price", "flag"]
@@ -122,7 +122,7 @@ class Cluster:
         moved = 0
         for f in list(self.filters):
             groups = self.groups(f)
-            rows = self.sieve.strays(f, groups).tolist()
+            rows = strays(self.placement, f, groups)[0].tolist()
             names = [f._contexts.ids.id_of(row) for row in rows]
             for name in names:
                 if self.home(name) is not f:

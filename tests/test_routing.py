@@ -231,15 +231,17 @@ def lose(folder, pick):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def corners(folder):
+NEARBY = "x BETWEEN context.x - 3 AND context.x + 3 AND y > context.y - 3 AND y < context.y + 3"
+
+
+def corners(folder, condition=NEARBY):
     """Four corners, each on its shard; everybody asks for what is near."""
     contexts = [
         (f"c{i}", {"x": 100.0 * (i % 2) + i / 100, "y": 100.0 * (i // 2 % 2), "limit": 5.0})
         for i in range(40)
     ]
-    near = "x BETWEEN context.x - 3 AND context.x + 3 AND y > context.y - 3 AND y < context.y + 3"
     cluster = Cluster(4, contexts, folder)
-    values, subscribed = before(contexts, [(f"p{i}", near, f"c{i}") for i in range(40)])
+    values, subscribed = before(contexts, [(f"p{i}", condition, f"c{i}") for i in range(40)])
     pick = random.Random(0)
     pick.random = lambda: 1.0  # no worker is lost
     cluster.start(values)
@@ -255,8 +257,6 @@ def test_far_away_shards_are_left_alone(tmp_path):
     assert cluster.sent() == 1
     cluster.batch([[{"seq": 2, "id": "m2", **message, "x": 50.0}]], pick)
     assert cluster.sent() == 1  # nobody is near
-    cluster.batch([[{"seq": 3, "id": "m3", **message, "address": "y > 50"}]], pick)
-    assert cluster.sent() == 1  # those who are near are not meant
     # Within its own corner nobody hears of a move; a shard tells of one who leaves.
     told = sum(row.notices for row in cluster.counts)
     cluster.batch([[{"seq": 4, "kind": "update", "id": "c0", "y": 0.0}]], pick)
@@ -285,6 +285,18 @@ def test_far_away_shards_are_left_alone(tmp_path):
     assert cluster.letters == []
     # Two shards delivered m6, one each of the others.
     assert sum(row.reached for row in cluster.counts) == 6
+
+
+def test_an_address_spares_shards(tmp_path):
+    cluster, pick = corners(tmp_path, "price > 5")
+    message = {"kind": "message", "price": 9.0}
+    cluster.batch([[{"seq": 1, "id": "m1", **message}]], pick)
+    assert cluster.sent() == 4
+    cluster.batch([[{"seq": 2, "id": "m2", **message, "address": "x > 50 AND y > 50"}]], pick)
+    assert cluster.sent() == 5
+    assert {row[2] for row in cluster.found if row[0] == 2} == {f"p{i}" for i in range(3, 40, 4)}
+    cluster.batch([[{"seq": 3, "id": "m3", **message, "address": "x >"}]], pick)
+    assert [letter["seq"] for letter in cluster.letters] == [3]
 
 
 def test_a_lost_notice_is_noticed(tmp_path):

@@ -69,9 +69,12 @@ def start_of(checkpoint: str) -> str:
     return f"{checkpoint}/germane/start"
 
 
-def near_of(checkpoint: str) -> str:
-    """Where the places of contexts are, and what shards tell of their groups."""
-    return f"{checkpoint}/germane/near"
+def near_of(checkpoint: str, stream: str) -> str:
+    """Where the places of contexts are, and what shards tell of their groups.
+
+    By the stream's word: workers remember what they have read, also if a checkpoint is deleted.
+    """
+    return f"{checkpoint}/germane/near/{stream}"
 
 
 def read_pipeline(session: SparkSession, checkpoint: str) -> Pipeline | None:

@@ -36,6 +36,7 @@ class Offer(NamedTuple):
     groups: dict[Any, int]
     leaving: pa.Table
     arriving: pa.Table  # ``SHARD`` is where
+    values: pa.Table  # of all of them
 
 
 def offer(
@@ -47,6 +48,7 @@ def offer(
         _sent(table, [homes[name] for name in table.column(key).to_pylist()])
         for table, key in ((values, "id"), (profiles, "context"))
     )
+    held = _with(values, kind=UPDATE, **{HOME: values.column(SHARD)})
     values, profiles = (
         table.filter(pc.not_equal(table.column(SHARD), number)) for table in (values, profiles)
     )
@@ -60,13 +62,16 @@ def offer(
         emptied = _with(emptied, **{name: None})
     filled = _with(values, kind=UPDATE, **{HOME: values.column(SHARD)})
     return Offer(
-        groups, pa.concat_tables([ends, known, emptied]), pa.concat_tables([ends, here, filled])
+        groups,
+        pa.concat_tables([ends, known, emptied]),
+        pa.concat_tables([ends, here, filled]),
+        held,
     )
 
 
 def offered(made: Offer) -> Arrays:
     """An offer as part of a notice."""
-    tables = {"leaving": made.leaving, "arriving": made.arriving}
+    tables = {"leaving": made.leaving, "arriving": made.arriving, "values": made.values}
     found = {name: np.frombuffer(encode(table), np.uint8) for name, table in tables.items()}
     return found | {"offered": as_bytes(made.groups)}
 
@@ -75,7 +80,7 @@ def offer_in(notice: Notice) -> Offer | None:
     """The offer that a notice makes, if it does."""
     if "offered" not in notice.arrays:
         return None
-    tables = (decode(notice.arrays[name].tobytes()) for name in ("leaving", "arriving"))
+    tables = (decode(notice.arrays[name].tobytes()) for name in ("leaving", "arriving", "values"))
     return Offer(groups_in(notice.arrays["offered"]), *tables)
 
 
@@ -92,7 +97,7 @@ def as_bytes(groups: dict[Any, int]) -> Any:
 
 def groups_in(array: Any) -> dict[Any, int]:
     """What ``as_bytes`` made."""
-    return dict(map(tuple, json.loads(array.tobytes())))
+    return dict(json.loads(array.tobytes()))
 
 
 def _sent(table: pa.Table, shards: list[int]) -> pa.Table:

@@ -7,7 +7,9 @@ last few stay. A notice that cannot be read is as good as none: then everything 
 """
 
 import io
+from contextlib import suppress
 from typing import Any, NamedTuple
+from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
@@ -57,13 +59,15 @@ class Notices:
         np.savez(data, **arrays)  # type: ignore[arg-type]
         self._files.create_dir(self._folder, recursive=True)
         path = f"{self._folder}/{who}-{batch:012}"
-        with self._files.open_output_stream(f"{path}.part") as out:
+        part = f"{path}.{uuid4().hex}.part"  # two attempts may write at the same time
+        with self._files.open_output_stream(part) as out:
             out.write(data.getvalue())
-        self._files.move(f"{path}.part", path)
+        self._files.move(part, path)
         self._known = None
         old = sorted(at for at in self._list().get(who, []) if at[0] <= batch)[:-LAST]
         for _, gone in old:
-            self._files.delete_file(gone)
+            with suppress(OSError):  # another attempt may have been quicker
+                self._files.delete_file(gone)
 
     def _list(self) -> dict[str, list[tuple[int, str]]]:
         if self._known is None:

@@ -25,6 +25,8 @@ from germane.kernels import summaries as kernels
 
 BITS = 10
 """Of each attribute in the Z-order."""
+FAR = 0.1
+"""How far outside of its group a context must stand to leave it: a share of the group's extent."""
 Column = NDArray[np.float64]
 
 
@@ -72,6 +74,36 @@ class Placement(NamedTuple):
 def _quantiles(column: Column, shares: Column) -> Column:
     known = column[~np.isnan(column)]
     return np.quantile(known, shares) if len(known) else np.zeros(len(shares))
+
+
+def strays(
+    placement: Placement, f: Filter, groups: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Contexts of a shard, by row, whose move would narrow a summary; where everybody belongs now.
+
+    They have left their group's stretch of the order, and stand outside of what those who have not
+    left span, by ``FAR`` of it, in some attribute. ``groups`` are by row.
+    """
+    nobody = np.full(len(groups), np.nan)
+    values = {}
+    for name in placement.attributes:
+        slots = f._contexts.slots.get(name, ())
+        values[name] = f._contexts.values[slots[0], : len(groups)] if slots else nobody
+    now = placement.groups(values)
+    is_somewhere = np.any([~np.isnan(column) for column in values.values()], axis=0)
+    has_left = is_somewhere & (now != groups)
+    is_far = np.zeros(len(groups), np.bool_)
+    n = int(groups.max(initial=-1)) + 1
+    for column in values.values():
+        stays = ~has_left & ~np.isnan(column)
+        low, high = np.full(n, np.inf), np.full(n, -np.inf)
+        np.minimum.at(low, groups[stays], column[stays])
+        np.maximum.at(high, groups[stays], column[stays])
+        margin = np.zeros(n)
+        np.subtract(high, low, out=margin, where=high > low)
+        is_far |= column < (low - FAR * margin)[groups]
+        is_far |= column > (high + FAR * margin)[groups]
+    return np.flatnonzero(has_left & is_far), now
 
 
 def _of_asked(asked: kernels.Asked) -> dict[str, NDArray[Any]]:
@@ -154,6 +186,18 @@ class Sieve:
             self.widened += n
         return n
 
+    def adopt(self, old: int, new: int) -> None:
+        """A context of one group is now another's, which may ask whatever the old one may."""
+        lows, highs, anything, nothing, n_rows = self.asked
+        for terms, outermost in ((lows, np.minimum), (highs, np.maximum)):
+            theirs, ours = terms[old], terms[new]
+            merges = {kernels.CONSTANT: outermost, kernels.LEAST: np.minimum}
+            for part, merge in (merges | {kernels.MOST: np.maximum}).items():
+                ours[..., part] = merge(ours[..., part], theirs[..., part])
+        anything[new] |= anything[old]
+        nothing[new] |= nothing[old]
+        n_rows[new] += n_rows[old]
+
     def told(self, shard: int) -> dict[str, NDArray[Any]]:
         """All that is known of a shard's groups."""
         mine = self.shards == shard
@@ -175,26 +219,6 @@ class Sieve:
         for name, array in arrays.items():
             array[mine] = told[name]
         return True
-
-    def strays(self, f: Filter, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Contexts of a shard, by row, whose move to where they belong now would narrow a summary.
-
-        They have left their group's stretch of the order, and stand at an end of its intervals.
-        """
-        n = len(groups)
-        column = {
-            name: f._contexts.values[slots[0], :n]
-            for name, slots in f._contexts.slots.items()
-            if len(slots) == 1
-        }
-        nobody = np.full(n, np.nan)
-        values = {name: column.get(name, nobody) for name in self.placement.attributes}
-        has_left = self.placement.groups(values) != groups
-        is_end = np.zeros(n, np.bool_)
-        for name, i in self.contexts.items():
-            held = column.get(name, nobody)
-            is_end |= (held == self.lows[groups, i]) | (held == self.highs[groups, i])
-        return np.flatnonzero(has_left & is_end)
 
     # messages --------------------------------------------------------------------------------
 

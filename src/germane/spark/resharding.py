@@ -76,15 +76,16 @@ def reshard(
     events = state.groupBy("shard").applyInArrow(play, columns)
     events.write.mode("overwrite").parquet(start_of(target))
     written = session.read.parquet(start_of(target))
+    dealt = Pipeline(n_shards, agreed, uuid4().hex[:12], resumed_at)
     if agreed.near:
-        near = Near(near_of(target), n_shards, (), ())
+        near = Near(near_of(target, dealt.stream), n_shards, (), ())
         somewhere = f"coalesce({', '.join(map(quoted, agreed.near))}) IS NOT NULL"
         held = written.where(f"kind = '{VALUES}' AND {somewhere}")
         write_places(near, agreed.near, held, agreed.ids)
     counts = {
         row.kind: row.n for row in written.groupBy("kind").agg(fn.count("*").alias("n")).collect()
     }
-    write_pipeline(session, target, Pipeline(n_shards, agreed, uuid4().hex[:12], resumed_at))
+    write_pipeline(session, target, dealt)
     return Resharded(n_shards, counts.get("subscribe", 0), counts.get("values", 0), resumed_at)
 
 

@@ -29,6 +29,7 @@ from germane.spark.moving import MOVES, Offer, as_bytes, groups_in, in_turn, off
 from germane.spark.notices import Notices, name_of
 from germane.spark.packing import Batches, decode, encode, in_columns, labelled, told_elsewhere
 from germane.spark.places import GROUPS, Near, as_floats
+from germane.spark.pruning import Column
 
 PACKER = "packer"
 _ROUTE, _PASSED, _MOVES = b"germane.route", b"germane.passed", b"germane.moves"
@@ -87,31 +88,33 @@ class Router:
         self.moved = self.was
         self.groups = GroupsOf(near, moved)
         self.moves: dict[int, list[pa.Table]] = {}
-        self.changed: set[int] = set()
+        offers: list[tuple[int, Offer]] = []
         for shard in range(near.n_shards):
             told = self.notices.latest(name_of(shard), batch)
             is_heard = told is not None and self.sieve.hear(shard, told.arrays)
             self.heard.append(told.batch if told is not None and is_heard else None)
             made = offer_in(told) if told is not None and is_heard else None
             if made is not None:
-                self._take(shard, made)
+                offers.append((shard, made))
         self.opened = np.array([heard is None for heard in self.heard])
-        self.opened[list(self.changed)] = True
-        if self.moved == batch:
+        for shard, made in offers:
+            self._take(shard, made)
+        if offers:
             self._files.write(MOVES, batch, {"groups": as_bytes(self.groups.moved)})
         self.judge = judge_of(agreed, near)
 
     def _take(self, shard: int, made: Offer) -> None:
         """Contexts of a shard get other groups, and perhaps other shards."""
+        for name, group in made.groups.items():
+            old = self.groups.of(name)
+            self.sieve.adopt(self.near.stranger(shard) if old is None else old, group)
         self.groups.moved.update(made.groups)
+        self.follow(made.values)
         self.moved = self.batch
         self.moves.setdefault(shard, []).insert(0, made.leaving)
         for other in pc.unique(made.arriving.column(SHARD)).to_pylist():
             mine = made.arriving.filter(pc.equal(made.arriving.column(SHARD), other))
             self.moves.setdefault(other, []).append(mine)
-        # Both sides tell anew at the end of this micro-batch; until then they get everything.
-        for other in {shard, *(group // GROUPS for group in made.groups.values())}:
-            self.changed.add(other)
 
     def packed(self, table: pa.Table, keys: list[int]) -> pa.RecordBatch:
         """All events of the micro-batch, as rows of ``PACKED``."""
@@ -190,22 +193,36 @@ class Router:
         values = np.empty((n, len(self.near.asked)))
         for i, name in enumerate(self.near.asked):
             values[:, i] = as_floats(messages.column(name))
-        addresses: list[Any] = [None] * n
-        refused = np.zeros(n, np.bool_)
-        if self.agreed.addressed:
-            compiled: dict[str, Any] = {}
-            for i, text in enumerate(messages.column("address").to_pylist()):
-                if text is not None:
-                    if text not in compiled:
-                        compiled[text] = self._reach(text)
-                    addresses[i] = compiled[text]
-                    refused[i] = compiled[text] is None
-        wanted = self.sieve.shards_of(values, addresses if any_of(addresses) else ())
+        wanted = self.sieve.shards_of(values)
         wanted[:, self.opened] = True
-        wanted[refused] = False
-        refused |= pc.is_null(messages.column("seq")).to_numpy(zero_copy_only=False)
+        refused = pc.is_null(messages.column("seq")).to_numpy(zero_copy_only=False).copy()
+        if self.agreed.addressed:
+            self._spare(messages.column("address"), values, wanted, refused)
         wanted[refused, 0] = True
         return wanted
+
+    def _spare(self, addresses: Any, values: Column, wanted: Bools, refused: Bools) -> None:
+        """Leave out shards where an address reaches nobody; refused are addresses that say nothing.
+
+        An address is looked at where two shards want the message, or more: to understand it costs
+        as much as a shard that need not see it would.
+        """
+        several = wanted.sum(axis=1) > 1
+        several &= pc.is_valid(addresses).to_numpy(zero_copy_only=False)
+        rows, reached = [], []
+        compiled: dict[str, Bools | None] = {}
+        for i in np.flatnonzero(several).tolist():
+            text = addresses[i].as_py()
+            if text not in compiled:
+                compiled[text] = self._reach(text)
+            reach = compiled[text]
+            if reach is None:
+                wanted[i], refused[i] = False, True
+            else:
+                rows.append(i)
+                reached.append(reach)
+        if rows:
+            wanted[rows] = self.sieve.shards_of(values[rows], reached) | self.opened
 
     def _reach(self, address: str) -> Bools | None:
         try:
@@ -274,11 +291,6 @@ def moves_before(files: Notices, batch: int) -> tuple[int | None, dict[Any, int]
     """When contexts had moved last before a micro-batch, and to where."""
     told = files.latest(MOVES, batch)
     return (None, {}) if told is None else (told.batch, groups_in(told.arrays["groups"]))
-
-
-def any_of(addresses: list[Any]) -> bool:
-    """Whether there is an address at all."""
-    return any(address is not None for address in addresses)
 
 
 def _once(messages: pa.Table) -> pa.Table:

@@ -121,10 +121,12 @@ def stream(
     pipeline = agree(session, place, now, any_shards=shards is None)
     n_shards = pipeline.shards
     keys = spread(n_shards)
-    guide = places = None
+    guide: Near | None = None
+    places: DataFrame | None = None
     packed = merge_stream(inputs, agreed, n_shards)
     if near:
-        guide = Near(near_of(place), n_shards, **followed_and_asked(agreed, inputs.there()))
+        folder = near_of(place, pipeline.stream)
+        guide = Near(folder, n_shards, **followed_and_asked(agreed, inputs.there()))
         places = guide.placed(session, agreed, contexts)
         packed = packed.coalesce(1).mapInArrow(router(agreed, keys, guide), PACKED)
     else:

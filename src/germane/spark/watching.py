@@ -17,11 +17,9 @@ from germane.filter.events import SUBSCRIBE, UPDATE
 from germane.spark.layout import HOME
 from germane.spark.notices import Arrays, Notice
 from germane.spark.places import Near, as_floats
-from germane.spark.pruning import Sieve
+from germane.spark.pruning import Sieve, strays
 from germane.spark.routing import GroupsOf
 
-FAR = 0.1
-"""Of the extent of a group's others: how far outside of it a context must stand to leave."""
 MOST_LEAVING = 1024
 
 
@@ -72,27 +70,9 @@ class Watch:
 
     def leaving(self, f: Filter) -> dict[Any, int]:
         """Contexts that stand far outside of their group, and the groups they belong to now."""
-        placement, groups = self.near.placement(), self._groups_by_row(f)
-        nobody = np.full(len(groups), np.nan)
-        values = {}
-        for name in placement.attributes:
-            slots = f._contexts.slots.get(name, ())
-            values[name] = f._contexts.values[slots[0], : len(groups)] if slots else nobody
-        there = np.any([~np.isnan(column) for column in values.values()], axis=0)
-        now = placement.groups(values)
-        has_left = there & (now != groups)
-        is_far = np.zeros(len(groups), np.bool_)
-        n = int(groups.max(initial=-1)) + 1
-        for column in values.values():
-            stays = ~has_left & ~np.isnan(column)
-            low, high = np.full(n, np.inf), np.full(n, -np.inf)
-            np.minimum.at(low, groups[stays], column[stays])
-            np.maximum.at(high, groups[stays], column[stays])
-            margin = FAR * np.where(high > low, high - low, 0.0)
-            is_far |= (column < (low - margin)[groups]) | (column > (high + margin)[groups])
-        rows = np.flatnonzero(has_left & is_far)[:MOST_LEAVING]
+        rows, now = strays(self.near.placement(), f, self._groups_by_row(f))
         ids: Any = f._contexts.ids
-        return {ids.id_of(row): int(now[row]) for row in rows.tolist()}
+        return {ids.id_of(row): int(now[row]) for row in rows[:MOST_LEAVING].tolist()}
 
     def _groups_by_row(self, f: Filter) -> NDArray[np.int64]:
         """Rows of contexts are never used again, so groups are only added."""
