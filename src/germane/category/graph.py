@@ -106,7 +106,7 @@ class ContentGraph:
         self._ignored = (0, 0)
         self._dropped: list[tuple[str, str]] = []
         self._n_dropped = 0
-        self._found_by: tuple[int, Names | None] = (-1, None)  # of which version
+        self._found_by: tuple[int, int, Names | None] = (-1, 0, None)  # version, names asked for
         self._build()
 
     # making ----------------------------------------------------------------------------------
@@ -484,12 +484,15 @@ class ContentGraph:
         return [name if self.number.get(name) == i else None for i, name in enumerate(self.names)]
 
     def names_for(self, n: int) -> Names | None:
-        """What finds many names at once; None if it would have to be made for too few of them."""
-        if self._found_by[0] != self.version:
-            if n * 8 <= len(self):
-                return None
-            self._found_by = self.version, Names(self.kept_names())
-        return self._found_by[1]
+        """What finds n names at once; None while too few were asked for to be worth making it."""
+        version, n_asked, found_by = self._found_by
+        if version != self.version:
+            n_asked, found_by = 0, None
+        n_asked += n
+        if found_by is None and n_asked * 8 > len(self):
+            found_by = Names(self.kept_names())
+        self._found_by = self.version, n_asked, found_by
+        return found_by
 
     @property
     def links(self) -> NDArray[np.int64]:

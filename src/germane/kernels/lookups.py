@@ -277,6 +277,7 @@ def fetch_ahead(
         count = array_at(lists, j * N_LISTS + COUNT, np.int32)
         entries = array_at(lists, j * N_LISTS + POOL, np.int32)
         posted = array_at(lists, j * N_LISTS + POSTED_BELOW, np.int64)
+        until = array_at(lists, j * N_LISTS + UNTIL, np.int64)
         step = 1 if forms[j, SIEVED_BY] < 0 else STEP
         kind, begin, end = span(key, sets_at, given_at)
         for m in range(begin, min(end, begin + DEEP)):
@@ -286,8 +287,11 @@ def fetch_ahead(
                 prefetch(above_n, node)
                 if forms[j, SIDE] == OVER:
                     prefetch(at, node)
-                    prefetch(count, node)
                     prefetch(posted, node)
+                    if forms[j, SLICED]:
+                        prefetch(until, node)
+                    else:
+                        prefetch(count, node)
             elif forms[j, SIDE] == OVER:
                 n = posted[node] if forms[j, SLICED] else np.int64(count[node])
                 for k in range(0, min(n * step, MOST_AHEAD), LINE):

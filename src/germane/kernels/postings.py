@@ -24,10 +24,12 @@ from germane.kernels.conjunctions import MISSING, PASSED, test
 from germane.kernels.entries import OVER, UNDER
 from germane.kernels.lookups import (
     ATTRIBUTE,
+    CONSTANTS,
     MARKS,
     SIDE,
     SIEVE,
     SIEVED_BY,
+    SOURCE,
     clear_above,
     fetch_ahead,
     folded,
@@ -39,6 +41,7 @@ from germane.kernels.verifications import (
     N_CANDIDATES,
     N_OUT,
     N_WAITING,
+    confirm,
     distinct,
     living,
     verify,
@@ -133,13 +136,19 @@ def match_postings(
             n = living(candidates, n, rows, group_of_shape, group)
         state[N_CANDIDATES] += n
         apart = sieve >= 0 and folded(sieve, lists)
-        both = n > 0 and apart
+        quick = apart and forms[sieve, SOURCE] == CONSTANTS
+        both = n > 0 and apart and not quick
         if both:
             key = vectors[message, forms[sieve, ATTRIBUTE]]
             mark_above(key, sieve, MARKS, forms, lists, graphs)
         for turn in range(n_forms):
             j = best if turn == 0 else turn - (turn <= best)
             if n == 0 or (j == best and certain[j]) or (j == sieve and proven[j]):
+                continue
+            if quick and j == sieve:
+                n = confirm(
+                    vectors[message, forms[j, ATTRIBUTE]], j, forms, lists, graphs, candidates, n
+                )
                 continue
             n = verify(
                 vectors[message, forms[j, ATTRIBUTE]], j, j == best, forms, lists, graphs, state,

@@ -20,7 +20,7 @@ from germane.kernels.categories import (
     values_of,
 )
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.entries import FROM_CONTEXT, MANY, PER_ROW, UNDER
+from germane.kernels.entries import FOLD, FROM_CONTEXT, MANY, PER_ROW, UNDER
 from germane.kernels.graphs import covers
 from germane.kernels.lanes import prefetch
 from germane.kernels.lookups import (
@@ -30,6 +30,7 @@ from germane.kernels.lookups import (
     N_LISTS,
     NAMED,
     SIDE,
+    SIEVE,
     SOURCE,
     marked,
 )
@@ -170,6 +171,43 @@ def verify(
         ):
             failed[state[N_FAILED]] = row
             state[N_FAILED] += 1
+    return kept
+
+
+@kernel
+def confirm(
+    asked: Any, form: Any, forms: Any, lists: Any, graphs: Any, candidates: Any, n: Any
+) -> Any:  # fmt: skip
+    """As ``verify`` of nodes that stand in conditions, where the sieve has them folded; how many.
+
+    Few nodes of candidates have their bit there: those are searched for above the message's.
+    """
+    component, sets_at, sets, given_at, given = values_of(graphs, forms[form, GRAPH])
+    above_at, above_n, above = closure_of(graphs, forms[form, GRAPH])
+    sieve = array_at(lists, form * N_LISTS + SIEVE, np.uint64)
+    named = array_at(lists, form * N_LISTS + NAMED, np.int32)
+    of_message, first, last = span(asked, sets_at, given_at)
+    for c in range(n):
+        prefetch(named, np.int64(candidates[c]) * PER_ROW)
+    kept = 0
+    for c in range(n):
+        row = candidates[c]
+        at = np.int64(row) * PER_ROW + 1
+        many = named[at - 1] == MANY
+        begin, end = at, at + named[at - 1]
+        if many:
+            begin, end = sets_at[named[at]], sets_at[named[at] + 1]
+        passes = False
+        for k in range(begin, end):
+            node = sets[k] if many else named[k]
+            if marked(sieve, node & FOLD):
+                for m in range(first, last):
+                    below = member(of_message, m, asked, component, sets, given)
+                    passes |= covers(node, below, above_at, above_n, above)
+            if passes:
+                break
+        candidates[kept] = row
+        kept += passes
     return kept
 
 
