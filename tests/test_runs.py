@@ -84,7 +84,7 @@ def test_no_room(monkeypatch):
     """Buffers that are too short at first grow; nothing is lost, nothing found twice."""
     rng = np.random.default_rng(5)
     f, ranges = germane.Filter(index="eager"), Ranges()
-    f.subscribe_many(range(3000), ranges.add(3000, 1.0, 0.0, rng))
+    f.subscribe_many(range(6000), ranges.add(6000, 1.0, 0.02, rng))
     scratch = f._batches.scratch
     for name in ("hits", "finds", "packed"):
         monkeypatch.setattr(scratch, name, getattr(scratch, name)[:1])

@@ -83,7 +83,7 @@ def _group_blocks(
     kernels.sort_groups(packed, order, ends, n_runs, n_groups)
     n_columns = keys.shape[1]
     columns = np.empty(n_columns * (n + LANES), np.int16)
-    reaches = np.empty(2 * len(columns), np.int16)
+    reaches = np.empty(2 * n * n_columns, np.int16)
     arrange(keys, order, columns, reaches)
     return Minibatches(Batch(vectors, members[order], columns, reaches), ends[:n_groups])
 

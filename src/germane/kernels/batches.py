@@ -38,7 +38,7 @@ def arrange(keys: Any, order: Any, columns: Any, reaches: Any) -> None:
         for column in range(n_columns):
             key = np.int64(keys[message, column])
             columns[column * stride + place] = key
-            at = 2 * (column * stride + place)
+            at = 2 * (place * n_columns + column)
             reaches[at], reaches[at + 1] = reach(key)
 
 

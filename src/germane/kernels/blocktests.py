@@ -57,7 +57,7 @@ class Batch(NamedTuple):
     vectors: Any  # [n, message slot]
     order: Any  # place -> message
     columns: Any  # int16, flat [column][place], padded: codes in the order of places
-    reaches: Any  # int16, flat [column][place][above, below]: see ``kernels.codes.reach``
+    reaches: Any  # int16, flat [place][column][above, below]: see ``kernels.codes.reach``
 
 
 @kernel
@@ -196,7 +196,7 @@ def test_minibatch(
                 if exact & (ONE << np.uint64(lane)) != ZERO:
                     at = block * n_slots * PAIR + lane
                     doubt.slots = open_slots(
-                        lane_messages[lane], chunk, 0, n_slots, codes, at, PAIR, LANES, stride,
+                        lane_messages[lane], chunk, 0, n_slots, codes, at, PAIR, LANES, n_slots,
                         reaches,
                     )  # fmt: skip
                 n_doubts += 1
@@ -247,7 +247,7 @@ def sound(
         while left != ZERO:
             bit = lowest_bit(left)
             left &= left - ONE
-            reach_at = 2 * (slot * stride + chunk + bit)
+            reach_at = 2 * ((chunk + bit) * n_slots + slot)
             above, below = reaches[reach_at], reaches[reach_at + 1]
             if slot == 0:
                 deepen(depths, bit * LANES, lows, highs, above, below)
@@ -297,7 +297,7 @@ def open_slots(
     at: Any,
     step: Any,
     gap: Any,
-    stride: Any,
+    n_slots: Any,
     reaches: Any,
 ) -> Any:
     """Those of the slots ``first .. last`` in which a lane's bound shares a gap with a message.
@@ -311,7 +311,7 @@ def open_slots(
         high = codes[at + (slot - first) * step + gap]
         left = messages
         while left != ZERO:
-            reach_at = 2 * (slot * stride + chunk + lowest_bit(left))
+            reach_at = 2 * ((chunk + lowest_bit(left)) * n_slots + slot)
             left &= left - ONE
             if low == reaches[reach_at] or high == reaches[reach_at + 1]:
                 slots |= slot_bit(slot)

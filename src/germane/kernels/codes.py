@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.lending import lent
 
 NULL = -32768
 ANY_LOW = -32766
@@ -77,6 +76,28 @@ def encode_at(key: Any, cuts: Any, grid: Any, ladder: Any, slot: Any) -> Any:
     position = low - ladder[first]
     exact = low < ladder[first + N_BUCKETS] and cuts[low] == key
     return (FIRST_CUT if exact else FIRST_GAP) + 2 * position
+
+
+@inlined
+def encode_in(key: Any, cuts: Any, grid: Any, ladder: Any, slot: Any, steps: Any) -> Any:
+    """As ``encode_at``, in so many steps (enough for the fullest bucket) for every key.
+
+    A search whose length does not depend on the key is never guessed wrong: many overlap.
+    """
+    first = slot * (N_BUCKETS + 1)
+    at = first + bucket(key, grid, slot)
+    low = np.int64(ladder[at])
+    end = np.int64(ladder[at + 1])
+    last = cuts.shape[0] - 1
+    for step in range(steps):
+        # ``low`` rises by 2 ** k where that leaves it at or below the first cut that is not less
+        ahead = low + (1 << (steps - 1 - step))
+        less = ahead <= end and cuts[min(ahead, last + 1) - 1] < key
+        low = ahead if less else low
+    position = low - ladder[first]
+    exact = low < ladder[first + N_BUCKETS] and cuts[low] == key
+    code = (FIRST_CUT if exact else FIRST_GAP) + 2 * position
+    return NULL if key != key else code
 
 
 @kernel
@@ -159,7 +180,6 @@ def highest_key(code: Any, cuts: Any, start: Any, stop: Any) -> Any:
 @kernel
 def encode_column(keys: Any, cuts: Any, start: Any, stop: Any, out: Any) -> None:
     """Codes of many keys of one slot."""
-    cuts = lent(cuts)
     for i in range(keys.shape[0]):
         out[i] = encode(keys[i], cuts, start, stop)
 
@@ -167,7 +187,6 @@ def encode_column(keys: Any, cuts: Any, start: Any, stop: Any, out: Any) -> None
 @kernel
 def encode_intervals(lows: Any, highs: Any, cuts: Any, starts: Any, out: Any) -> None:
     """Codes of many intervals: out[n, slots, 2] int16."""
-    cuts = lent(cuts)
     for i in range(lows.shape[0]):
         for slot in range(lows.shape[1]):
             low = lows[i, slot]

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from germane.kernels.blocks import ONE
 from germane.kernels.codes import FIRST_CUT, FIRST_GAP, N_BUCKETS, NULL, bucket
 from germane.kernels.compile import inlined, kernel
+from germane.kernels.lanes import KEYS_AT_ONCE, count_bits, keys_below
 from germane.kernels.lending import lent
 from germane.kernels.packing import select
 from germane.kernels.runs import RUN
@@ -20,8 +22,6 @@ from germane.kernels.runs import RUN
 PACKED = 4
 """Columns whose codes fit the 64-bit word that messages are sorted by."""
 OFFSET = 32768
-TILE = 256
-"""Messages whose codes are looked up together."""
 SAMPLE = 64
 """Messages by which the spread of a part is judged."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -40,43 +40,31 @@ def encode_batch(
 ) -> None:
     """Codes of messages [n, column], from their vectors and the cuts of an index.
 
-    As ``kernels.codes.encode_at``, but all messages of a tile take each step of their searches
-    before any takes the next, and all take as many steps as the fullest bucket needs: nothing is
-    guessed wrong, and memory is waited for by many at once.
+    As ``kernels.codes.encode_at``, but sixteen cuts are compared at once instead of one after the
+    other: nothing is guessed wrong, and searches of many messages overlap.
     """
     cuts, grid, ladder = lent(cuts), lent(grid), lent(ladder)
-    n, last = vectors.shape[0], cuts.shape[0] - 1
-    values = np.empty(TILE)
-    lows, ends = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    vectors, keys = lent(vectors), lent(keys)
     for slot in range(attributes.shape[0]):
         first = slot * (N_BUCKETS + 1)
-        most = 0
-        for b in range(first, first + N_BUCKETS):
-            most = max(most, ladder[b + 1] - ladder[b])
-        steps = 0
-        while most >> steps:
-            steps += 1
         begin_of_cuts, end_of_cuts = np.int64(ladder[first]), np.int64(ladder[first + N_BUCKETS])
-        for begin in range(0, n, TILE):
-            n_here = min(n - begin, TILE)
-            for i in range(n_here):
-                value = vectors[begin + i, attributes[slot]]
-                at = first + bucket(value, grid, slot)
-                values[i] = value
-                lows[i] = ladder[at]
-                ends[i] = ladder[at + 1]
-            for step in range(steps):
-                # A low rises by 2 ** k where it then is at or below the first cut that is not less.
-                ahead_by = 1 << (steps - 1 - step)
-                for i in range(n_here):
-                    ahead = lows[i] + ahead_by
-                    less = (ahead <= ends[i]) & (cuts[min(ahead, last + 1) - 1] < values[i])
-                    lows[i] = ahead if less else lows[i]
-            for i in range(n_here):
-                low = lows[i]
-                exact = (low < end_of_cuts) and cuts[low] == values[i]
-                code = (FIRST_CUT if exact else FIRST_GAP) + 2 * (low - begin_of_cuts)
-                keys[begin + i, column[slot]] = NULL if values[i] != values[i] else code
+        for i in range(vectors.shape[0]):
+            value = vectors[i, attributes[slot]]
+            at = first + bucket(value, grid, slot)
+            low, end = np.int64(ladder[at]), np.int64(ladder[at + 1])
+            while end - low > KEYS_AT_ONCE:
+                middle = (low + end) >> 1
+                less = cuts[middle] < value
+                low, end = (middle + 1, end) if less else (low, middle)
+            if low + KEYS_AT_ONCE <= cuts.shape[0]:
+                of_bucket = (ONE << np.uint64(end - low)) - ONE
+                low += count_bits(keys_below(cuts, low, value) & of_bucket)
+            else:
+                while low < end and cuts[low] < value:
+                    low += 1
+            exact = low < end_of_cuts and cuts[low] == value
+            code = (FIRST_CUT if exact else FIRST_GAP) + 2 * (low - begin_of_cuts)
+            keys[i, column[slot]] = NULL if value != value else code
 
 
 @kernel

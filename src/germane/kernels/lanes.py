@@ -287,6 +287,29 @@ def keys_between(typing_context: Any, keys: Any, offset: Any, low: Any, high: An
     return signature, generate
 
 
+KEYS_AT_ONCE = 16
+_FEW_KEYS = ir.VectorType(ir.DoubleType(), KEYS_AT_ONCE)
+
+
+@intrinsic
+def keys_below(typing_context: Any, keys: Any, offset: Any, key: Any) -> Any:
+    """Bits of the 16 float64 at ``keys[offset:]`` that are less than a key; none if it is NaN."""
+    signature = types.uint64(keys, types.int64, types.float64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        place = builder.gep(data, [args[1]])
+        loaded = builder.load(builder.bitcast(place, _FEW_KEYS.as_pointer()))
+        loaded.align = 8
+        undefined = ir.Constant(_FEW_KEYS, ir.Undefined)
+        first = builder.insert_element(undefined, args[2], ir.Constant(_I64, 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), KEYS_AT_ONCE), [0] * KEYS_AT_ONCE)
+        below = builder.fcmp_ordered("<", loaded, builder.shuffle_vector(first, undefined, zeros))
+        return builder.zext(builder.bitcast(below, _I16), _I64)
+
+    return signature, generate
+
+
 @intrinsic
 def steps(typing_context: Any, values: Any, offset: Any) -> Any:
     """Bits of the 64 values at ``values[offset:]`` that the next value differs from."""

@@ -54,7 +54,7 @@ from germane.kernels.lanes import (
 )
 from germane.kernels.lending import lent
 
-RUN = 5
+RUN = 8
 """Messages from which on packing pays."""
 WIDTH = 3 * LANES
 """Lanes of a column of packed codes: what is left of the last blocks, one more, and room."""
@@ -151,7 +151,7 @@ def test_run(
                     base = block * n_slots * PAIR
                     depth = deepest()
                     for slot in range(n_zoned):
-                        at = 2 * (slot * stride + begin)
+                        at = 2 * (begin * n_slots + slot)
                         depth = narrowed(depth, codes, base + slot * PAIR, reaches, at)
                     lanes = touched(depth) & awake
                     open_lanes = lanes & ~inside(depth)
@@ -196,7 +196,7 @@ def test_run(
                 while left != ZERO:
                     bit = lowest_bit(left)
                     left &= left - ONE
-                    reach_at = 2 * (at * stride + chunk + bit)
+                    reach_at = 2 * ((chunk + bit) * n_slots + at)
                     above, below_ = reaches[reach_at], reaches[reach_at + 1]
                     if slot == 0:
                         deepen(depths, bit * LANES, lows, highs, above, below_)
@@ -241,7 +241,7 @@ def test_run(
                 doubt.n = n
                 slots = open_slots(
                     lane_messages[lane], chunk, n_zoned, n_slots, dense, lane, 2 * WIDTH, WIDTH,
-                    stride, reaches,
+                    n_slots, reaches,
                 )  # fmt: skip
                 if unsure[0] & (ONE << np.uint64(lane)) != ZERO:
                     for slot in range(n_zoned):
