@@ -36,6 +36,8 @@ from .workloads import ATTRIBUTES, table2
 EMPTY_MS, RECOVERY_S = 500.0, 15.0
 UPDATES = 10  # a message
 SETTLES = 3  # micro-batches of each part that count only in its sums
+STEP_NS, DAY_NS = 10_000_000, 86_400_000_000_000
+"""Spark reads files by their time of change in milliseconds, so two must not have the same."""
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 SUMS = ("events", "messages", "deliveries", "rebuilt", "caught_up", "snapshots", "escalations")
 
@@ -49,6 +51,7 @@ class Log:
         self.path.mkdir()
         self.replay = Replay(work, UPDATES, seed)
         self.n_files = 0
+        self.begun_ns = time.time_ns() - DAY_NS
         self.expected: list[tuple[int, int, int]] = []
         self._filter: Any = None
 
@@ -59,6 +62,7 @@ class Log:
             table = table.filter(pc.equal(table["kind"], "update")).slice(0, 1)
         part = self.path / f".{self.n_files}"
         pq.write_table(table, part)
+        os.utime(part, ns=(self.begun_ns + self.n_files * STEP_NS,) * 2)
         part.rename(self.path / f"{self.n_files:06}.parquet")
         self.n_files += 1
         found = self.filter.process(table)

@@ -23,6 +23,9 @@ from germane.spark.graphs import described
 from germane.spark.layout import HOME, LETTER, SHARD, Layout
 from germane.spark.shards import Played, Shard
 
+BATCH_BYTES = 1 << 21
+"""Bytes of a record batch on its way to Spark, about: more leave the processor's caches."""
+
 
 class Results:
     """What one job finds; it runs for each DataFrame that is used, unless you cache ``found``."""
@@ -151,7 +154,8 @@ def play_shards(
 def found_batches(played: Played, agreed: Layout) -> Iterator[Any]:
     """What a shard found, as record batches of ``FOUND``."""
     for table in played.found:
-        yield from table.to_batches()
+        n = max(1, table.num_rows * BATCH_BYTES // max(table.nbytes, 1))
+        yield from table.to_batches(max_chunksize=n)
     if played.letters:
         yield from pa.Table.from_pylist(played.letters, schema=agreed.found()).to_batches()
 
