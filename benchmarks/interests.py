@@ -286,7 +286,7 @@ def show(means: dict[str, Any]) -> None:
 def show_seeds(by_seed: dict[str, Any]) -> None:
     """The bars in each world."""
     bars = {seed: judge(means) for seed, means in by_seed.items()}
-    table = Table("seed", *(bar.name for bar in next(iter(bars.values()))), "share after 50")
+    table = Table("seed", *(bar.text for bar in next(iter(bars.values()))), "share after 50")
     for seed, row in bars.items():
         curves = by_seed[seed][WITH]
         share = curves["after"][AFTER.index(50)] / curves["before"][-1]
