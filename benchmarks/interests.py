@@ -286,7 +286,7 @@ def show(means: dict[str, Any]) -> None:
 def show_seeds(by_seed: dict[str, Any]) -> None:
     """The bars in each world."""
     bars = {seed: judge(means) for seed, means in by_seed.items()}
-    table = Table("seed", *(bar.name for bar in next(iter(bars.values()))), "share after 50")
+    table = Table("seed", *(bar.text for bar in next(iter(bars.values()))), "share after 50")
     for seed, row in bars.items():
         curves = by_seed[seed][WITH]
         share = curves["after"][AFTER.index(50)] / curves["before"][-1]
@@ -341,13 +341,14 @@ def draw(means: dict[str, Any], out: Path) -> None:
     for at, name in enumerate((WITH, CEILING)):
         back = RECOVERED * means[name]["before"][-1]
         axes[1].axhline(back, linestyle=":", color=f"C{2 * at}")
-        words = f"recovered ({name})"
-        axes[1].annotate(words, (AFTER[-1], back), ha="right", va="bottom", fontsize=7)
+        words, below = f"recovered ({name})", "top" if at else "bottom"
+        at_x = AFTER[-1] if at else AFTER[-2]
+        axes[1].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
     axes[1].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
     dress(axes[0], "learning", "pieces of feedback", "precision@10")
     dress(axes[1], "after three of ten tastes changed", "pieces of feedback since", "precision@10")
     for panel in axes:
-        panel.legend(loc="lower right", fontsize=7)
+        panel.legend(loc="upper left", fontsize=7)
     finish(figure, out, "interests")
 
 

@@ -1,7 +1,7 @@
 """A ceiling for recovery: somebody who knows everything but the three new topics.
 
 After a change of taste (`tastes`), this learner knows the seven interests that stayed, that three
-ended, when, and in which contexts their successors hold; which 30 to 40 topics these can be, all
+ended, when, and in which contexts their successors hold; which 35 to 50 topics these can be, all
 equally likely; how people react, with its noise. It keeps the exact posterior over the three topics
 (a table of all triples), ranks by the probability that a message is relevant, which is the best
 there is, and shows what it is least sure about: all feedback is spent on finding out. A learner

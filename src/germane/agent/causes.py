@@ -147,10 +147,8 @@ def changes(pairs: Pairs, rules: Ints, p: Floats) -> tuple[Ints, Ints]:
     """Pairs with which a rule ended, and pairs with which one began."""
     sizes = np.diff(np.append(rules, len(pairs.rule)))
     rule = np.repeat(np.arange(len(rules)), sizes)
-    likes, times = (
-        _since(pairs.liked * pairs.times, rules, sizes),
-        _since(pairs.times, rules, sizes),
-    )
+    likes = _since(pairs.liked * pairs.times, rules, sizes)
+    times = _since(pairs.times, rules, sizes)
     before = (likes[rules][rule] - likes) / (times[rules][rule] - times + 1.0)
     before = np.clip(before, CHANCE, TESTED)
     lost = likes * np.log(CHANCE / before) + (times - likes) * np.log((1 - CHANCE) / (1 - before))
