@@ -287,6 +287,18 @@ def test_far_away_shards_are_left_alone(tmp_path):
     assert sum(row.reached for row in cluster.counts) == 6
 
 
+def test_what_is_asked_moves_along(tmp_path):
+    """In the micro-batch of a move, the new group may ask what only the old one did."""
+    cluster, pick = corners(tmp_path)
+    also = {"seq": 1, "kind": "subscribe", "id": "q", "condition": "price > 5", "context": "c0"}
+    cluster.batch([[also, {"seq": 2, "kind": "update", "id": "c0", "x": 100.2}]], pick)
+    message = {"kind": "message", "x": 50.0, "y": 50.0, "price": 9.0}
+    cluster.batch([[{"seq": 3, "id": "m3", **message}]], pick)
+    cluster.batch([[{"seq": 4, "id": "m4", **message}]], pick)
+    assert cluster.found == [(3, "m3", "q", "c0"), (4, "m4", "q", "c0")]
+    assert [row.profiles for row in cluster.counts[-4:]].count(12) == 1
+
+
 def test_an_address_spares_shards(tmp_path):
     cluster, pick = corners(tmp_path, "price > 5")
     message = {"kind": "message", "price": 9.0}
