@@ -78,28 +78,6 @@ def encode_at(key: Any, cuts: Any, grid: Any, ladder: Any, slot: Any) -> Any:
     return (FIRST_CUT if exact else FIRST_GAP) + 2 * position
 
 
-@inlined
-def encode_in(key: Any, cuts: Any, grid: Any, ladder: Any, slot: Any, steps: Any) -> Any:
-    """As ``encode_at``, in so many steps (enough for the fullest bucket) for every key.
-
-    A search whose length does not depend on the key is never guessed wrong: many overlap.
-    """
-    first = slot * (N_BUCKETS + 1)
-    at = first + bucket(key, grid, slot)
-    low = np.int64(ladder[at])
-    end = np.int64(ladder[at + 1])
-    last = cuts.shape[0] - 1
-    for step in range(steps):
-        # ``low`` rises by 2 ** k where that leaves it at or below the first cut that is not less
-        ahead = low + (1 << (steps - 1 - step))
-        less = ahead <= end and cuts[min(ahead, last + 1) - 1] < key
-        low = ahead if less else low
-    position = low - ladder[first]
-    exact = low < ladder[first + N_BUCKETS] and cuts[low] == key
-    code = (FIRST_CUT if exact else FIRST_GAP) + 2 * position
-    return NULL if key != key else code
-
-
 @kernel
 def lay_ladder(cuts: Any, starts: Any, grid: Any, ladder: Any) -> None:
     """Grid and ladder of all slots, for ``encode_at``."""
