@@ -85,7 +85,10 @@ def _hopeful(pairs: Pairs, rules: Ints) -> tuple[Pairs, Ints]:
     """Without rules of which nothing was liked: they never fire."""
     sizes = np.diff(np.append(rules, len(pairs.rule)))
     keep = np.repeat(np.add.reduceat(pairs.liked, rules) > 0.0, sizes)
-    rest = Pairs(*(column[keep] for column in pairs[:4]), pairs.n_pieces)
+    rest = pairs._replace(
+        rule=pairs.rule[keep], piece=pairs.piece[keep], liked=pairs.liked[keep],
+        times=pairs.times[keep],
+    )  # fmt: skip
     return rest, _starts(rest.rule) if len(rest.rule) else rules[:0]
 
 
@@ -163,7 +166,8 @@ def changes(pairs: Pairs, rules: Ints, p: Floats) -> tuple[Ints, Ints]:
 def _since(values: Floats, rules: Ints, sizes: Ints) -> Floats:
     """Sums from each pair to the last of its rule."""
     sums = np.cumsum(values[::-1])[::-1]
-    return sums - np.repeat(np.append(sums[rules[1:]], 0.0), sizes)
+    found: Floats = sums - np.repeat(np.append(sums[rules[1:]], 0.0), sizes)
+    return found
 
 
 def _best(sums: Floats, least: float, rules: Ints, rule: Ints) -> Ints:

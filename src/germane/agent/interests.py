@@ -177,7 +177,7 @@ class Interests:
             weights = (ALIKE + shared) / (ALIKE + len(facets)) * AGING**ages
         nodes = [self.nodes(piece.topics) for piece in self.pieces]
         each = np.repeat(weights, [len(found) for found in nodes])
-        return np.bincount(_joined(nodes), each, len(self.topics.names))
+        return np.bincount(_joined(nodes), each, len(self.topics.names)).astype(np.float64)
 
     def untold(
         self, context: Mapping[str, Any], messages: list[NDArray[np.int64]]

@@ -307,9 +307,9 @@ class Replica(StatefulProcessor):
             )
         else:
             profiles = values.select(["id"]).slice(0, 0)
-        tables = [_as_events(part, agreed) for part in (values, profiles)]
+        values, profiles = (_as_events(part, agreed) for part in (values, profiles))
         names = [name for name, type_ in agreed.schema.items() if type_ != XML]
-        return offer(leaving, number, *tables, names)
+        return offer(leaving, number, values, profiles, names)
 
     def _set_timer(self, wanted: bool, timers: Any) -> None:
         """Come back in the next micro-batch, also if it brings nothing."""

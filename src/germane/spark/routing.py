@@ -54,7 +54,9 @@ def route_of(table: pa.Table) -> Route | None:
     if _ROUTE not in about:
         return None
     moves = decode(about[_MOVES]) if _MOVES in about else None
-    return Route(*json.loads(about[_ROUTE]), np.frombuffer(about[_PASSED], np.int64), moves)
+    batch, heard, was, moved, n_passed = json.loads(about[_ROUTE])
+    passed = np.frombuffer(about[_PASSED], np.int64)
+    return Route(batch, heard, was, moved, n_passed, passed, moves)
 
 
 def router(agreed: Layout, keys: list[int], near: Near) -> Callable[[Batches], Batches]:
