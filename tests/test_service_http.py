@@ -528,6 +528,7 @@ def test_a_second_tenant_sees_nothing_of_the_first(service, root, tenant):
         answer = other.get(path)
         assert answer.status_code == 200, path
         assert "secret" not in answer.text
+    assert other.get("/stats").json()["log"] == {"first": 1, "last": 0}  # not how much others do
     # Types, names and hints of errors come from one's own tenant only.
     wrong = other.post("/subscriptions", json={"subscriber": "x", "condition": "secretwor ="})
     assert "secretword" not in wrong.text

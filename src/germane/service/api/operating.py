@@ -345,10 +345,17 @@ def _counts(api: Api, tenant: int) -> dict[str, int]:
         }
 
 
+def _bounds(api: Api, tenant: int) -> tuple[int, int]:
+    """The first seq of a tenant that is kept, and its last one; (1, 0) if it has none."""
+    oldest = api.log.read(0, 1, tenant)
+    newest = api.log.read_back(api.log.bounds()[1] + 1, 1, tenant)
+    return (oldest[0].seq, newest[0].last) if oldest and newest else (1, 0)
+
+
 @router.get("/stats", responses=REFUSALS, tags=["figures"])
 async def read_stats(holder: Operator, api: State) -> dict[str, Any]:
     """What the service holds and does for this tenant."""
-    first, last = await run_in_threadpool(api.log.bounds)
+    first, last = await run_in_threadpool(_bounds, api, holder.tenant)
     figures = (await run_in_threadpool(_gauges, api, "matcher")).get(str(holder.tenant), {})
     counts = await run_in_threadpool(_counts, api, holder.tenant)
     filter_stats, seq = await api.ask(holder, "stats")
