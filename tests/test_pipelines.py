@@ -72,7 +72,7 @@ def test_keys_that_the_example_only_mentions_are_understood(read):
     lines = (EXAMPLES / "pipeline.toml").read_text().splitlines()
     mentioned = [line[2:] for line in lines if line.startswith("# ") and " = " in line]
     assert len(mentioned) >= 6
-    sections = {"name": "pipeline", "together": "pipeline", "per": "pipeline", "master": "spark"}
+    sections = dict.fromkeys(("name", "together", "near", "per"), "pipeline") | {"master": "spark"}
     for line in mentioned:
         key = line.split(" ")[0]
         section = sections.get(key, "messages")
