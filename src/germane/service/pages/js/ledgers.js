@@ -112,7 +112,7 @@ export function sinks(main) {
       h("td", { class: "n" }, number(s.waiting ?? 0), s.waiting_since && h("div", { class: "soft small" }, `oldest ${ago(s.waiting_since)}`)), cell(s.dead ?? 0), cell(s.failures ?? 0),
       h("td", { class: "wide" }, s.last_failure ? [s.last_failure.reason ?? String(s.last_failure), " ", h("span", { class: "soft small" }, s.last_failure.at ? ago(s.last_failure.at) : "")] : "–"),
       cell(s.last_success ? ago(s.last_success) : "–"),
-      h("td", {}, s.state !== "ok" && h("button", { "aria-label": `Try ${s.url} now`, onclick: () => call("POST", `/sinks/${s.id}:resume`, {}).then(() => { toast("Trying it now"); again(); }, (e) => toast(e.message)) }, "Try now")))));
+      h("td", {}, s.state !== "ok" && h("button", { "aria-label": `Try now: ${s.url}`, onclick: () => call("POST", `/sinks/${s.id}:resume`, {}).then(() => { toast("Trying it now"); again(); }, (e) => toast(e.message)) }, "Try now")))));
   });
   const timer = setInterval(again, 5000);
   return () => { clearInterval(timer); stop(); };
