@@ -2,23 +2,25 @@
 
     python -m benchmarks.spark_batches --profiles 500000
 
-RQ, local Spark with two cores, a batch of messages at a time, each job's rows written to Spark's
-`noop` sink. Everybody has its profiles ready: germane has prepared them, SQL has them cached, and
-exploded into bins of the best attribute where it joins by bins (the numbers of bins are tried, the
-best counts). All give the same two columns, a row a delivery, and the bars are about those; beside
-them stand both in another form, a list of profiles a message, which SQL has to collect. The
-nested-loop join, one job of which takes minutes, runs on fewer messages. Before anything is timed,
-every job has run: SQL's, which take seconds, twice; germane's, which take a tenth of one, so often
-that Java has compiled them too.
+RQ, local Spark with two cores, a batch of messages at a time. Everybody has its profiles ready:
+germane has prepared them, SQL has them cached, and exploded into bins of the best attribute where
+it joins by bins (the numbers of bins are tried, the best counts). All give the same two columns, a
+row a delivery. What is done with the rows is the same for all, and there are two things: *used*,
+Spark counts them and sums up a column and a product, which is also what answers are compared by;
+and *stored*, every row is handed to Spark's `noop` sink. Beside these stands another form, a list
+of profiles a message, which SQL has to collect, handed to the sink. The nested-loop join, one job
+of which takes minutes, runs on fewer messages. Before anything is timed, every job has run: SQL's,
+which take seconds, twice; germane's, which take a tenth of one, so often that Java has compiled
+them too. Then all take turns of the same length, each of as many jobs as fit.
 
 What is compared is a job on messages that are cached already, from the call of `match` to its last
 row: the driver's planning counts, reading messages from wherever they are does not.
 
 Then, at larger batches, germane on Spark against the embedded filter on the same two cores: two
 processes with half of the profiles each, which both match all messages, as the two shards do. Both
-sides deliver in the same form, and there are two: a list of profiles a message (what shards give to
-Spark, and `Deliveries.to_lists`), and a row a delivery (`spark.match`, and `Deliveries.to_arrow`).
-Deliveries are compared, by their number and two sums, before anything is timed.
+sides deliver in the same form, and there are three: a list of profiles a message (what shards give
+to Spark, and `Deliveries.to_lists`), a row a delivery (`spark.match`, and `Deliveries.to_arrow`),
+and rows that are used, as above (by Spark; by Arrow), which is how answers are compared.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.table import Table
 
 import germane
@@ -43,15 +46,11 @@ from .rounds import Bar, console, ratio, show_bars
 from .workloads import ATTRIBUTES, DOMAIN, N_ATTRIBUTES, rq
 
 GERMANE, BINS, LOOPS = "germane.spark", "Spark SQL, bins", "Spark SQL, nested loops"
-GERMANE_LISTS = "germane.spark, a list a message"
-BINS_LISTS = "Spark SQL, bins, a list a message"
-PIPELINE, EMBEDDED = GERMANE_LISTS, "embedded, a list a message (Arrow)"
-EACH, EMBEDDED_EACH = "germane.spark, a row a delivery", "embedded, a row a delivery (Arrow)"
-ONLY, SHUFFLE = "embedded, matched only", "Spark alone: fan out, shuffle, sort"
-FORMS = {EMBEDDED: "to_lists", EMBEDDED_EACH: "to_arrow", ONLY: None}
+USED, STORED, LISTS = "rows, used", "rows, stored", "lists, stored"
+EMBEDDED, ONLY, ALONE = "embedded", "matched only", "Spark alone: fan out, shuffle, sort"
 WANTED = {BINS: 20.0, LOOPS: 200.0}
 OVERHEAD = 0.6
-WARM_UPS = 8
+WARM_UPS = 12
 
 
 def messages_frame(session: Any, messages: np.ndarray) -> Any:
@@ -71,7 +70,7 @@ def noop(frame: Any) -> None:
 
 def digest(deliveries: Any, message: str, profile: str) -> tuple[int, ...]:
     """Deliveries as three sums."""
-    sums = ("count(*)", f"sum({profile})", f"sum({message} * ({profile} % 1000003))")
+    sums = ("count(*)", f"sum({profile})", f"sum({message} * ({profile} & 1048575))")
     return tuple(deliveries.selectExpr(*sums).first())
 
 
@@ -116,19 +115,23 @@ class Sql:
         self.profiles.unpersist()
 
 
-def timed(job: Callable[[], Any], n_messages: int) -> float:
-    """Messages a second."""
-    start = time.perf_counter()
-    job()
-    return n_messages / (time.perf_counter() - start)
+def timed(job: Callable[[], Any], n_messages: int, seconds: float = 0.0) -> float:
+    """Messages a second of a job, repeated for so long; once at least."""
+    start, n = time.perf_counter(), 0
+    while not n or time.perf_counter() - start < seconds:
+        job()
+        n += 1
+    return n * n_messages / (time.perf_counter() - start)
 
 
-def in_turns(jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int) -> dict[str, list[float]]:
+def in_turns(
+    jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int, turn: float
+) -> dict[str, list[float]]:
     """Messages a second of each job in each round."""
     rates: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(rounds):
         for name, (job, n_messages) in jobs.items():
-            rates[name].append(timed(job, n_messages))
+            rates[name].append(timed(job, n_messages, turn))
     return rates
 
 
@@ -147,16 +150,21 @@ def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, A
         sql.close()
     bins, loops = Sql(session, work, max(tried, key=tried.__getitem__)), Sql(session, work, 0)
     sums[LOOPS] = digest(loops.join(few), "message", "row")
+    n, n_few = chosen.batch, chosen.loop_messages
     jobs = {
-        GERMANE: (lambda: noop(ready.match(messages).select("seq", "profile")), chosen.batch),
-        GERMANE_LISTS: (lambda: noop(ready.play(messages).found), chosen.batch),
-        BINS: (lambda: noop(bins.join(messages)), chosen.batch),
-        BINS_LISTS: (lambda: noop(bins.lists(messages)), chosen.batch),
-        LOOPS: (lambda: noop(loops.join(few)), chosen.loop_messages),
+        f"{GERMANE}, {USED}": (lambda: digest(ready.match(messages), "seq", "profile"), n),
+        f"{GERMANE}, {STORED}": (lambda: noop(ready.match(messages).select("seq", "profile")), n),
+        f"{GERMANE}, {LISTS}": (lambda: noop(ready.play(messages).found), n),
+        f"{BINS}, {USED}": (lambda: digest(bins.join(messages), "message", "row"), n),
+        f"{BINS}, {STORED}": (lambda: noop(bins.join(messages)), n),
+        f"{BINS}, {LISTS}": (lambda: noop(bins.lists(messages)), n),
+        f"{LOOPS}, {USED}": (lambda: digest(loops.join(few), "message", "row"), n_few),
+        f"{LOOPS}, {STORED}": (lambda: noop(loops.join(few)), n_few),
     }
-    for name in [BINS, BINS_LISTS, LOOPS] + [GERMANE, GERMANE_LISTS] * WARM_UPS:
-        jobs[name][0]()  # workers load their shards, Java compiles
-    rates = in_turns(jobs, chosen.rounds)
+    for name, (job, _) in jobs.items():
+        for _ in range(WARM_UPS if name.startswith(GERMANE) else 1):
+            job()  # workers load their shards, Java compiles
+    rates = in_turns(jobs, chosen.rounds, chosen.turn)
     bins.close()
     loops.close()
     agree = sums[LOOPS] == digest(ready.match(few), "seq", "profile")
@@ -165,6 +173,21 @@ def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, A
 
 
 # embedded on two cores -------------------------------------------------------------------------
+
+
+def use(found: Any) -> tuple[int, ...]:
+    """What ``digest`` computes, by Arrow."""
+    rows = found.to_arrow()
+    product = pc.multiply(rows["seq"], pc.bit_wise_and(rows["profile"], 1048575))
+    return rows.num_rows, pc.sum(rows["profile"]).as_py(), pc.sum(product).as_py()
+
+
+FORMS: dict[str, Callable[[Any], Any] | None] = {
+    f"{EMBEDDED}, {LISTS}": lambda found: found.to_lists(),
+    f"{EMBEDDED}, {STORED}": lambda found: found.to_arrow(),
+    f"{EMBEDDED}, {USED}": use,
+    f"{EMBEDDED}, {ONLY}": None,
+}
 
 
 def _embedded(part: int, chosen: Any, gate: Any, out: Any) -> None:
@@ -186,10 +209,10 @@ def _embedded(part: int, chosen: Any, gate: Any, out: Any) -> None:
             f.rewind()
             start = time.perf_counter()
             found = f.process(table)
-            if form is not None:
-                getattr(found, form)()
+            answer = form(found) if form is not None else None
+            took = time.perf_counter() - start
             if round_ > 1:
-                out.put((part, name, time.perf_counter() - start, len(found)))
+                out.put((part, name, took, answer if form is use else None))
 
 
 def embedded(chosen: Any) -> dict[str, Any]:
@@ -203,28 +226,30 @@ def embedded(chosen: Any) -> dict[str, Any]:
         worker.join()
     rates = {}
     for name in FORMS:
-        per = [[t for p, kind, t, _ in told if p == part and kind == name] for part in range(2)]
+        per = [[t for p, kind, t, _ in told if (p, kind) == (part, name)] for part in range(2)]
         rates[name] = [chosen.large_batch / max(pair) for pair in zip(*per, strict=True)]
-    total = sum({p: n for p, _, _, n in told}.values())
-    return {"rates": rates, "deliveries": total}
+    halves = {p: answer for p, _, _, answer in told if answer}
+    sums = [sum(both) for both in zip(*halves.values(), strict=True)]
+    return {"rates": rates, "sums": sums}
 
 
 def overhead(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
     console.print(f"embedded, two processes, {chosen.large_batch:,} messages a batch")
     alone = embedded(chosen)
     messages = messages_frame(session, work.messages(chosen.large_batch, chosen.seed + 2))
-    n = ready.play(messages).found.selectExpr("sum(size(profiles))").first()[0]
+    sums = list(digest(ready.match(messages), "seq", "profile"))
     only = messages.selectExpr("*", "explode(sequence(0, 1)) _k").repartitionById(2, "_k")
     jobs = {
-        PIPELINE: lambda: noop(ready.play(messages).found),
-        EACH: lambda: noop(ready.match(messages)),
-        SHUFFLE: lambda: noop(only.sortWithinPartitions("seq")),
+        f"{GERMANE}, {LISTS}": lambda: noop(ready.play(messages).found),
+        f"{GERMANE}, {STORED}": lambda: noop(ready.match(messages)),
+        f"{GERMANE}, {USED}": lambda: digest(ready.match(messages), "seq", "profile"),
+        ALONE: lambda: noop(only.sortWithinPartitions("seq")),
     }
-    for job in [*jobs.values()] * 2:
+    for job in [*jobs.values()] * 3:
         job()
     timed_jobs = {name: (job, chosen.large_batch) for name, job in jobs.items()}
-    rates = {**alone["rates"], **in_turns(timed_jobs, chosen.large_rounds)}
-    return {"rates": rates, "answers_agree": n == alone["deliveries"]}
+    rates = {**alone["rates"], **in_turns(timed_jobs, chosen.large_rounds, chosen.turn)}
+    return {"rates": rates, "answers_agree": sums == alone["sums"]}
 
 
 def show(title: str, rates: dict[str, list[float]]) -> None:
@@ -245,6 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--large-batch", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--large-rounds", type=int, default=5)
+    parser.add_argument("--turn", type=float, default=2.0, help="seconds a turn, at least")
     parser.add_argument("--bins", type=int, nargs="*", default=[100, 400, 1600])
     parser.add_argument("--driver-memory", default="8g")
     parser.add_argument("--seed", type=int, default=1)
@@ -268,13 +294,19 @@ def main(arguments: list[str] | None = None) -> int:
     show(f"RQ, batches of {chosen.large_batch:,}, two cores", large["rates"])
     session.stop()
     bars = [
-        Bar(f"{GERMANE} / {name}", ratio(sql["rates"][GERMANE], rates), wanted)
+        Bar(
+            f"{GERMANE} / {name}, {form}",
+            ratio(sql["rates"][f"{GERMANE}, {form}"], sql["rates"][f"{name}, {form}"]),
+            wanted,
+        )
         for name, wanted in WANTED.items()
-        for rates in [sql["rates"][name]]
+        for form in (USED, STORED, LISTS)
+        if f"{name}, {form}" in sql["rates"]
     ]
-    for ours, theirs in ((EACH, EMBEDDED_EACH), (PIPELINE, EMBEDDED)):
-        share = ratio(large["rates"][ours], large["rates"][theirs])
-        bars.append(Bar(f"{ours} / {theirs}", share, OVERHEAD))
+    for form in (USED, STORED, LISTS):
+        rates = large["rates"]
+        share = ratio(rates[f"{GERMANE}, {form}"], rates[f"{EMBEDDED}, {form}"])
+        bars.append(Bar(f"{GERMANE} / {EMBEDDED}, {form}", share, OVERHEAD))
     show_bars(bars)
     observed = {"prepared_s": prepared_s, "sql": sql, "large": large,
                 "bars": [bar.as_dict() for bar in bars]}  # fmt: skip

@@ -187,7 +187,10 @@ def main(arguments: list[str] | None = None) -> int:
         observed, bars = measure(root, chosen)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    show_bars(bars)
+    if observed["answers_agree"]:
+        show_bars(bars)
+    else:
+        console.print("[red]deliveries differ from the embedded filter's: no bars[/red]")
     path = record.write("spark_streams", vars(chosen), observed)
     console.print(f"record: {os.path.relpath(path)}")
     return 0 if observed["answers_agree"] else 1
