@@ -1,9 +1,14 @@
 // The map: a canvas with the town below, and everybody on it. Positions arrive from the log; a
-// person glides to the newest one. Ripples are messages, beams lead to the people they reach.
+// person glides to the newest one. Ripples are messages, beams lead to the people they reach. Words
+// give way: faces come first, then titles of messages, names of people, and places.
+
+import { Labels } from "./labels.js";
 
 const TAU = 2 * Math.PI;
 const GLIDE_MS = 900;
 const SHOWN_MS = 4200;
+const NAME = "600 12px system-ui, sans-serif";
+const TITLE = "600 13px system-ui, sans-serif";
 export const FACES = ["#b3471d", "#2563a8", "#7a3fa0", "#a3246b", "#2f7a35", "#7d5a00"];
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -93,14 +98,52 @@ export class Town {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.drawImage(this.ground, 0, 0);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    for (const message of this.messages) this.drawMessage(context, message, now);
-    const named = [];
-    for (const person of this.people.values()) {
-      if (person.named || person.you) named.push(person);
-      else if (person.x !== undefined) this.drawWalker(context, person, now);
+    const everybody = [...this.people.values()].filter((person) => person.x !== undefined);
+    const named = everybody.filter((person) => person.named || person.you);
+    const titles = this.messages.filter((message) => now - message.since <= SHOWN_MS);
+    this.label(context, named, titles, now);
+    this.drawNames(context);
+    for (const message of titles) this.drawMessage(context, message, now);
+    for (const person of everybody) if (!person.named && !person.you) this.drawWalker(context, person, now);
+    for (const person of named) this.drawNamed(context, person, now);
+    for (const message of titles) this.drawTitle(context, message, now);
+  }
+
+  // Where the words of this frame go.
+  label(context, named, titles, now) {
+    const labels = (this.labels = new Labels(this.canvas.clientWidth, this.canvas.clientHeight));
+    const radius = this.small ? 11 : 15;
+    for (const person of named) {
+      const [x, y] = (person.at = this.pixels(...this.where(person, now)));
+      labels.take([x - radius, y - radius, 2 * radius, 2 * radius]);
     }
-    for (const person of named) if (person.x !== undefined) this.drawNamed(context, person, now);
-    for (const message of this.messages) this.drawTitle(context, message, now);
+    for (const message of titles) this.labelMessage(context, labels, message);
+    context.font = NAME;
+    for (const person of named) {
+      const [x, y] = person.at;
+      const long = person.task && !this.small ? `${person.label} · ${person.task}` : person.label;
+      const boxes = [long, person.label].flatMap((words) => {
+        const wide = context.measureText(words).width + 4;
+        return [[x - wide / 2, y + radius, wide, 15], [x - wide / 2, y - radius - 15, wide, 15], [x + radius, y - 8, wide, 15], [x - radius - wide, y - 8, wide, 15]];
+      });
+      person.side = labels.put(boxes, Math.max(0, person.side ?? 0));
+      person.box = boxes[person.side];
+      person.words = person.side < 4 ? long : person.label;
+    }
+  }
+
+  labelMessage(context, labels, message) {
+    const [px, py] = this.pixels(message.x, message.y);
+    context.font = TITLE;
+    const most = this.small ? 30 : 44;
+    message.words = message.title.length > most ? `${message.title.slice(0, most - 1)}…` : message.title;
+    const wide = context.measureText(message.words).width + 16;
+    const boxes = [0.5, 0.15, 0.85].flatMap((share) => {
+      const x = Math.max(6, Math.min(px - wide * share, this.canvas.clientWidth - wide - 6));
+      return [-40, 15, -68, 43].map((above) => [x, py + above, wide, 25]);
+    });
+    message.side = labels.put(boxes, Math.max(0, message.side ?? 0));
+    message.box = boxes[message.side];
   }
 
   drawMessage(context, message, now) {
@@ -136,26 +179,20 @@ export class Town {
   }
 
   drawTitle(context, message, now) {
+    if (!message.box) return; // there is no room, and the list below the map has it
     const age = Math.max(0, now - message.since) / SHOWN_MS; // a frame may have begun before it
-    if (age > 1) return;
-    const [px, py] = this.pixels(message.x, message.y);
-    context.font = "600 13px system-ui, sans-serif";
-    const most = this.small ? 30 : 44;
-    const words = message.title.length > most ? `${message.title.slice(0, most - 1)}…` : message.title;
-    const wide = context.measureText(words).width + 16;
-    const limit = this.canvas.clientWidth;
-    const x = Math.max(6, Math.min(px - wide / 2, limit - wide - 6));
-    const y = Math.max(6, py - 40);
+    const [x, y, wide, high] = message.box;
+    context.font = TITLE;
     context.globalAlpha = Math.min(1, (1 - age) * 3);
     context.fillStyle = this.colour.card;
     context.beginPath();
-    context.roundRect(x, y, wide, 25, 8);
+    context.roundRect(x, y, wide, high, 8);
     context.fill();
     context.strokeStyle = this.colour.warm;
     context.lineWidth = 1;
     context.stroke();
     context.fillStyle = this.colour.ink;
-    context.fillText(words, x + 8, y + 17);
+    context.fillText(message.words, x + 8, y + 17);
     context.globalAlpha = 1;
   }
 
@@ -171,7 +208,7 @@ export class Town {
   }
 
   drawNamed(context, person, now) {
-    const [x, y] = this.pixels(...this.where(person, now));
+    const [x, y] = person.at;
     const lit = Math.min(1, Math.max(0, 1 - (now - person.lit) / 2500));
     const colour = person.you ? "#ffffff" : FACES[person.number % FACES.length];
     if (lit > 0) {
@@ -193,18 +230,18 @@ export class Town {
     context.textAlign = "center";
     context.fillStyle = person.you ? "#17201d" : "#ffffff";
     context.fillText(person.you ? "•" : person.label[0], x, y + 4.5);
-    context.font = "600 12px system-ui, sans-serif";
-    const words = person.task && !this.small ? `${person.label} · ${person.task}` : person.label;
+    context.textAlign = "start";
+    if (!person.box) return; // the letter will do until there is room
+    context.font = NAME;
     context.lineWidth = 3.5;
     context.strokeStyle = this.colour.land;
     context.lineJoin = "round";
-    context.strokeText(words, x, y + (this.small ? 21 : 27));
+    context.strokeText(person.words, person.box[0] + 2, person.box[1] + 12);
     context.fillStyle = this.colour.ink;
-    context.fillText(words, x, y + (this.small ? 21 : 27));
-    context.textAlign = "start";
+    context.fillText(person.words, person.box[0] + 2, person.box[1] + 12);
   }
 
-  // The ground, painted once for a size: land, sea, park, streets between venues, names.
+  // The ground, painted once for a size: land, sea, park, streets between venues.
   paint() {
     const ground = document.createElement("canvas");
     ground.width = this.canvas.width;
@@ -223,7 +260,7 @@ export class Town {
     this.blob(context, this.colour.green, [[1480, 250], [1750, 160], [2150, 130], [2440, 220], [2380, 420], [2050, 520], [1650, 530]]);
     this.blob(context, this.colour.green, [[2020, 1540], [2350, 1400], [2640, 1500], [2560, 1760], [2200, 1840]]);
     this.streets(context);
-    this.names(context);
+    this.places = this.names(context);
     return ground;
   }
 
@@ -265,29 +302,42 @@ export class Town {
     districts.forEach((venues, j) => venues.forEach((venue) => line(venue, centres[j], 20)));
   }
 
+  // Names of districts and venues: {words, font, x, y, box}, computed once for a size.
   names(context) {
-    const { small } = this;
+    const names = [];
+    const add = (words, size, bold, x, y) => {
+      const font = `${bold ? 700 : 400} ${size}px system-ui, sans-serif`;
+      context.font = font;
+      const wide = context.measureText(words).width;
+      names.push({ words, font, bold, x: x - wide / 2, y, box: [x - wide / 2, y - size, wide, size + 3] });
+    };
     for (const [district, venues] of Object.entries(this.map.districts)) {
       const points = Object.values(venues);
       const centre = [0, 1].map((k) => points.reduce((sum, v) => sum + v[k], 0) / points.length);
-      context.textAlign = "center";
-      context.fillStyle = this.colour.label;
-      context.globalAlpha = 0.75;
-      context.font = `700 ${small ? 11 : 17}px system-ui, sans-serif`;
-      const [cx] = this.pixels(...centre);
-      context.fillText(district.toUpperCase(), cx, this.pixels(0, Math.min(...points.map((v) => v[1])) - 95)[1]);
-      context.globalAlpha = 1;
-      if (small) continue;
-      context.font = "11px system-ui, sans-serif";
+      const top = this.pixels(0, Math.min(...points.map((v) => v[1])) - 95)[1];
+      add(district.toUpperCase(), this.small ? 11 : 17, true, this.pixels(...centre)[0], top);
+      if (this.small) continue;
       for (const [venue, [x, y]] of Object.entries(venues)) {
         const [px, py] = this.pixels(x, y);
         context.fillStyle = this.colour.label;
         context.beginPath();
         context.arc(px, py, 2.5, 0, TAU);
         context.fill();
-        context.fillText(venue, px, py - 7);
+        add(venue, 11, false, px, py - 7);
       }
     }
-    context.textAlign = "start";
+    return names;
+  }
+
+  // Those that nobody stands on.
+  drawNames(context) {
+    context.fillStyle = this.colour.label;
+    for (const name of this.places) {
+      if (this.labels.put([name.box]) < 0) continue;
+      context.globalAlpha = name.bold ? 0.75 : 1;
+      context.font = name.font;
+      context.fillText(name.words, name.x, name.y);
+    }
+    context.globalAlpha = 1;
   }
 }
