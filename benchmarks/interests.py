@@ -306,14 +306,15 @@ def draw(means: dict[str, Any], out: Path) -> None:
         back = RECOVERED * curve["share before"] * curve["knows"]
         axes[2].axhline(back, linestyle=":", color=color)
         words = f"recovered ({name})"
-        axes[2].annotate(words, (AFTER[-1], back), ha="right", va="top", fontsize=7)
+        at_x, below = AFTER[-1] if at else AFTER[-3], "bottom" if at else "top"
+        axes[2].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
     axes[2].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
     axes[2].set_ylim(0, 1)
     dress(axes[2], "after one changed, where it holds", "pieces of feedback since", "precision@10")
     dress(axes[0], "learning", "pieces of feedback", "precision@10")
     dress(axes[1], "after three of ten tastes changed", "pieces of feedback since", "precision@10")
-    for panel in axes:
-        panel.legend(loc="upper left", fontsize=7)
+    for panel, corner in zip(axes, ("upper left", "upper left", "lower right"), strict=True):
+        panel.legend(loc=corner, fontsize=7)
     finish(figure, out, "interests")
 
 
