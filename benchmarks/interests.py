@@ -15,7 +15,8 @@ the first ten that are relevant there and then, by the hidden taste, without noi
 - someone who knows the hidden tastes, and someone who shows the newest.
 
 After 300 pieces three tastes change. Recovered is who is back at 95 % of the precision before. How
-far one can come is shown by someone who knows everything but the three new topics (`oracle`).
+far one can come is shown by someone who knows everything but the three new topics (`oracle`). In a
+second life only one taste changes (`one_taste`).
 Learners are measured by what they would rank first, so that showing things only to find out costs
 them nothing there; therefore the share of what was shown that was relevant is reported, too.
 """
@@ -25,44 +26,27 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
 
 from germane.agent import Agent
 
-from . import record
+from . import one_taste, record
+from .days import AFTER, BEFORE, Days, Make, precision
 from .oracle import KnowsTheRest
 from .rounds import Bar, console, show_bars
-from .tastes import SHOWN, Context, Person, Reaction, World
+from .tastes import Context, Person, Reaction, World
 
-LEARNED = 300
-BEFORE = (0, 10, 25, 50, 75, 100, 150, 200, 250, LEARNED)
-AFTER = (0, 10, 20, 30, 40, 50, 60, 100, 150, 200)
 RECOVERED = 0.95
-MOST_LOOKS = 400
 WITH, WITHOUT, RIVER = "with context", "without context", "river"
 KEYWORDS, TOPICS, KNOWS, NEWEST = "keywords", "topics", "knows the tastes", "newest"
 CEILING = "knows all but the new"
-
-
-class Learner(Protocol):
-    """What is measured."""
-
-    def choose(self, context: Context, messages: list[dict[str, Any]], n: int) -> list[int]:
-        """Positions of messages to show; some of them to find out."""
-
-    def learn(self, context: Context, message: dict[str, Any], reaction: Reaction) -> None:
-        """Take a piece of feedback."""
-
-    def rank(self, context: Context, messages: list[dict[str, Any]]) -> list[int]:
-        """Positions of all messages, best first; nothing is learned or drawn."""
-
-
-Make = Callable[[World, Person], Learner]
+ONE = "one taste"
 
 
 class Learning:
@@ -114,48 +98,6 @@ class River:
         return best + [at for at in reversed(others) if at not in best][: n // 5]
 
 
-def precision(person: Person, held: list[Context], rank: Any) -> float:
-    """Precision@10 over the held-out windows."""
-    hits = 0
-    for context, window in zip(held, person.world.held_out, strict=True):
-        active = person.active(context)
-        for at in rank(context, window)[:SHOWN]:
-            hits += not active.isdisjoint(person.world.covering(window[at]))
-    return hits / (SHOWN * len(held))
-
-
-class Days:
-    """What comes by: contexts and windows of messages, one look at the inbox after the other."""
-
-    def __init__(self, person: Person) -> None:
-        self.world = person.world
-        self.held = person.contexts(len(self.world.held_out), salt=2)
-        self.rng = np.random.default_rng([self.world.seed, 5, person.number])
-        self.looks = iter(person.contexts(MOST_LOOKS, salt=1))
-        self.number = 0
-        self.shown: list[bool] = []  # whether what was shown was relevant
-
-    def spend(self, taste: Person, learner: Learner, checkpoints: tuple[int, ...]) -> list[float]:
-        """Precision at the checkpoints, while a learner hears what somebody of a taste says."""
-        pieces, values = 0, [precision(taste, self.held, learner.rank)]
-        while pieces < checkpoints[-1]:
-            context = next(self.looks)
-            window = self.world.windows[self.number % len(self.world.windows)]
-            self.number += 1
-            for at in learner.choose(context, window, SHOWN):
-                self.shown.append(taste.relevant(window[at], context))
-                reaction = taste.react(window[at], context, self.rng)
-                if reaction is None:
-                    continue
-                learner.learn(context, window[at], reaction)
-                pieces += 1
-                if pieces in checkpoints:
-                    values.append(precision(taste, self.held, learner.rank))
-                if pieces == checkpoints[-1]:
-                    break
-        return values
-
-
 class Lived(NamedTuple):
     """Precision at the checkpoints before and after a change of taste; of what was shown, too."""
 
@@ -181,9 +123,9 @@ def recover(person: Person) -> Lived:
     return Lived([before] * len(BEFORE), after, [before, float(np.mean(days.shown))])
 
 
-def lives(people: list[Person], make: Make | None) -> list[Lived]:
-    """Everybody's life, on all cores; people do not meet. Without a learner: the ceiling."""
-    _TASK[:] = [people, make]
+def lives(people: list[Person], life: Callable[[Person], Any]) -> list[Any]:
+    """Everybody's life, on all cores; people do not meet."""
+    _TASK[:] = [people, life]
     with get_context("fork").Pool() as pool:
         return pool.map(_one, range(len(people)), chunksize=1)
 
@@ -191,9 +133,9 @@ def lives(people: list[Person], make: Make | None) -> list[Lived]:
 _TASK: list[Any] = []  # what forked processes work on
 
 
-def _one(number: int) -> Lived:
-    people, make = _TASK
-    return recover(people[number]) if make is None else live(people[number], make)
+def _one(number: int) -> Any:
+    people, life = _TASK
+    return life(people[number])
 
 
 def others(person: Person) -> dict[str, float]:
@@ -225,7 +167,8 @@ def judge(means: dict[str, Any]) -> list[Bar]:
     return [
         Bar("with context / without", before / means[WITHOUT]["before"][-1], 1.5),
         Bar("with context / keyword subscription", before / means[KEYWORDS], 3.0),
-        Bar("pieces of feedback to recover", recovery(means[WITH]), 50, False, ""),
+        Bar("pieces of feedback to recover, three tastes", recovery(means[WITH]), 50, False, ""),
+        one_taste.judge(means[ONE][WITH], AFTER, RECOVERED),
     ]
 
 
@@ -243,9 +186,12 @@ def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> d
     people = [Person.draw(world, number) for world in worlds for number in range(n_people)]
     plain = [others(person) for person in people]
     curves: dict[str, list[Lived]] = {}
+    moved: dict[str, list[one_taste.Moved]] = {}
     for name, make in makes.items():
         console.print(f"{len(people)} people, {name}")
-        curves[name] = lives(people, make)
+        curves[name] = lives(people, partial(live, make=make) if make else recover)
+        if name in (WITH, CEILING):
+            moved[name] = lives(people, partial(one_taste.move, make=make))
 
     def means(which: slice) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -257,6 +203,7 @@ def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> d
                 part: np.mean(rows, axis=0).tolist()
                 for part, rows in zip(Lived._fields, columns, strict=True)
             }
+        found[ONE] = {name: one_taste.summed(rows[which]) for name, rows in moved.items()}
         return found
 
     by_seed = {
@@ -271,7 +218,7 @@ def show(means: dict[str, Any]) -> None:
         if isinstance(value, float):
             plain.add_row(name, f"{value:.3f}")
     console.print(plain)
-    learners = [name for name, value in means.items() if isinstance(value, dict)]
+    learners = [name for name, value in means.items() if "shown" in _parts(value)]
     table = Table("pieces of feedback", *learners)
     for phase, checkpoints in (("before", BEFORE), ("after", AFTER)):
         for at, pieces in enumerate(checkpoints):
@@ -281,6 +228,12 @@ def show(means: dict[str, Any]) -> None:
     table.add_row("relevant, of what was shown", *shown)
     table.add_row("pieces to recover", *(f"{recovery(means[name]):.0f}" for name in learners))
     console.print(table)
+    one_taste.show(means[ONE], AFTER, RECOVERED)
+
+
+def _parts(value: Any) -> Any:
+    """What there is of a learner; nothing of who does not learn."""
+    return value if isinstance(value, dict) else ()
 
 
 def show_seeds(by_seed: dict[str, Any]) -> None:
@@ -328,10 +281,10 @@ def draw(means: dict[str, Any], out: Path) -> None:
     from .figures import dress, finish, panels
 
     out.mkdir(parents=True, exist_ok=True)
-    figure, axes = panels(2)
+    figure, axes = panels(3)
     for panel, phase, pieces in ((axes[0], "before", BEFORE), (axes[1], "after", AFTER)):
         for name, value in means.items():
-            if isinstance(value, dict) and (name != CEILING or phase == "after"):
+            if "shown" in _parts(value) and (name != CEILING or phase == "after"):
                 style = "--" if name == CEILING else "-"
                 panel.plot(pieces, value[phase], style, marker="o", markersize=3, label=name)
             elif phase == "before" and not isinstance(value, dict):
@@ -345,10 +298,23 @@ def draw(means: dict[str, Any], out: Path) -> None:
         at_x = AFTER[-1] if at else AFTER[-2]
         axes[1].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
     axes[1].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
+    for at, (name, curve) in enumerate(means[ONE].items()):
+        style, color = "--" if at else "-", f"C{2 * at}"
+        axes[2].plot(
+            AFTER, curve["after"], style, marker="o", markersize=3, color=color, label=name
+        )
+        back = RECOVERED * curve["share before"] * curve["knows"]
+        axes[2].axhline(back, linestyle=":", color=color)
+        words = f"recovered ({name})"
+        at_x, below = AFTER[-1] if at else AFTER[-3], "bottom" if at else "top"
+        axes[2].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
+    axes[2].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
+    axes[2].set_ylim(0, 1)
+    dress(axes[2], "after one changed, where it holds", "pieces of feedback since", "precision@10")
     dress(axes[0], "learning", "pieces of feedback", "precision@10")
     dress(axes[1], "after three of ten tastes changed", "pieces of feedback since", "precision@10")
-    for panel in axes:
-        panel.legend(loc="upper left", fontsize=7)
+    for panel, corner in zip(axes, ("upper left", "upper left", "lower right"), strict=True):
+        panel.legend(loc=corner, fontsize=7)
     finish(figure, out, "interests")
 
 

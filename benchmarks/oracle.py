@@ -10,6 +10,7 @@ that has to find out any of the rest, too, can hardly do better.
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ SPREAD = 0.7  # of the logarithm of seconds read, as in `Person.react`
 class KnowsTheRest:
     """Learns which three topics are new; everything else it knows."""
 
-    def __init__(self, person: Person) -> None:
-        after = person.changed()
+    def __init__(self, person: Person, count: int = N_CHANGED) -> None:
+        after = person.changed(count)
         pairs = list(zip(person.interests, after.interests, strict=True))
         self.person, self.world = person, person.world
         self.ended = [old for old, new in pairs if old.topic != new.topic]
@@ -31,10 +32,10 @@ class KnowsTheRest:
         had = {interest.topic for interest in person.interests}
         self.topics = sorted(set(person.world.candidates) - had)
         n = len(self.topics)
-        self.chances = np.ones((n,) * N_CHANGED)  # of each triple of topics
+        self.chances = np.ones((n,) * count)  # of each triple of topics, if three are new
         same = np.arange(n)
-        for a, b in ((0, 1), (0, 2), (1, 2)):  # drawn without replacement
-            at: list[Any] = [slice(None)] * N_CHANGED
+        for a, b in combinations(range(count), 2):  # drawn without replacement
+            at: list[Any] = [slice(None)] * count
             at[a] = at[b] = same
             self.chances[tuple(at)] = 0.0
         self.chances /= self.chances.sum()
@@ -56,7 +57,7 @@ class KnowsTheRest:
         covers = self._covers(message)
         missed = np.ones(())
         for axis, holds in enumerate(self._holding(context)):
-            shape = [1] * N_CHANGED
+            shape = [1] * len(self.ended)
             shape[axis] = len(covers)
             missed = missed * (1.0 - covers * holds).reshape(shape)
         self.chances *= missed + (1.0 - missed) * ratio

@@ -200,15 +200,15 @@ class Person:
             return None
         return Reaction(kind, seconds and round(float(rng.lognormal(np.log(seconds), 0.7)), 1))
 
-    def changed(self) -> Person:
-        """The same person, whose strongest tastes are others now."""
+    def changed(self, count: int = N_CHANGED) -> Person:
+        """The same person, whose strongest tastes, so many of them, are others now."""
         rng = np.random.default_rng([self.world.seed, 4, self.number])
         often = self.contexts(200, salt=4)
         times = [-sum(self._holds(i, context) for context in often) for i in self.interests]
         had = {interest.topic for interest in self.interests}
-        fresh = rng.choice(sorted(set(self.world.candidates) - had), N_CHANGED, replace=False)
+        fresh = rng.choice(sorted(set(self.world.candidates) - had), count, replace=False)
         interests = list(self.interests)
-        for at, topic in zip(np.argsort(times, kind="stable")[:N_CHANGED], fresh, strict=True):
+        for at, topic in zip(np.argsort(times, kind="stable")[:count], fresh, strict=True):
             interests[at] = interests[at]._replace(topic=str(topic))
         return replace(self, interests=tuple(interests))
 

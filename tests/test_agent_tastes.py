@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import interests, oracle, tastes
+from benchmarks import interests, one_taste, oracle, tastes
 from benchmarks.tastes import FACETS, Person, Reaction, World
 
 
@@ -77,6 +77,18 @@ def test_a_change_touches_three_interests_and_keeps_where_they_hold(people):
         assert all(a.where == b.where for a, b in pairs)
 
 
+def test_one_change_touches_the_strongest_interest(people):
+    for person in people:
+        assert person.changed() == person.changed(tastes.N_CHANGED)
+        moved = [
+            {at for at, pair in enumerate(zip(person.interests, after, strict=True))
+             if pair[0] != pair[1]}
+            for after in (person.changed(1).interests, person.changed().interests)
+        ]  # fmt: skip
+        assert len(moved[0]) == 1
+        assert moved[0] < moved[1]
+
+
 def test_everything_follows_from_the_seed(world, people):
     again = World(3, n_messages=200)
     assert again.messages == world.messages[:200]
@@ -137,3 +149,20 @@ def test_keywords_find_some_and_who_knows_finds_most(people):
     mean = {name: np.mean([p[name] for p in plain]) for name in plain[0]}
     ranked = [interests.NEWEST, interests.KEYWORDS, interests.TOPICS, interests.KNOWS]
     assert sorted(ranked, key=mean.get) == ranked
+
+
+def test_one_taste_is_measured_only_where_it_holds_and_against_who_knows(people):
+    """Who knows the old tastes loses by the change; who knows all but the new comes back."""
+    person, new = people[2], people[2].changed(1)
+    gone = {i.topic for i in person.interests} - {i.topic for i in new.interests}
+    held = one_taste.where_it_holds(person, 5)
+    assert len(held) == 5
+    assert all(gone <= person.active(context) for context in held)
+    stuck = one_taste.summed([one_taste.move(person, _Knows)])
+    assert stuck["share before"] == pytest.approx(1.0)
+    assert len(set(stuck["after"])) == 1
+    assert stuck["after"][0] < 0.95 * stuck["before"]
+    assert one_taste.recovery(stuck, interests.AFTER, 0.95) == np.inf
+    back = one_taste.summed([one_taste.move(person, None)])
+    assert one_taste.recovery(back, interests.AFTER, 0.95) < np.inf
+    assert back["after"][-1] > stuck["after"][-1]

@@ -35,8 +35,7 @@ EXPLORED = 2  # topics subscribed to, to find out
 BROAD = 0.1  # of the graph, at most, below a topic that is explored
 DRAWN = 200  # topics among which those are chosen
 JOURNAL = 100  # actions that can be undone
-FIND_OUT, STIRRED = 5, 2  # one in so many is shown to find out: always; after a taste ended
-CURIOUS = 0.02  # what a topic that was never met adds to a rank
+FIND_OUT, STIRRED = 3, 2  # one in so many is shown to find out: always; after a taste ended
 SITUATION = "situation"
 
 
@@ -320,14 +319,18 @@ class Agent:
         device: str = "",
         context: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Positions of messages, the most germane first; between equals, what is new to people."""
-        score = self._scorer(self.context(device) if context is None else context)
-        new = 1.0 / (1.0 + self.interests.met())
+        """Positions of messages, the most germane first.
+
+        The mean of two opinions: what the rules say that explain all feedback, and what is believed
+        lately, which is quick to see a new taste and knows what was never met.
+        """
+        where = self.context(device) if context is None else context
+        score, believed = self._scorer(where), self.interests.believed(where)
         keys = []
         for message in messages:
             topics = _topics(message)
-            nodes = self.interests.nodes(topics)
-            keys.append(-score(self.interests.covering(topics)) - CURIOUS * float(new[nodes].sum()))
+            lately = float(believed[self.interests.nodes(topics)].sum())
+            keys.append(-score(self.interests.covering(topics)) - lately)
         return sorted(range(len(messages)), key=keys.__getitem__)
 
     def choose(
@@ -337,11 +340,11 @@ class Agent:
         device: str = "",
         context: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Positions of n messages to show: the best, and one in five to find out.
+        """Positions of n messages to show: the best, and one in three to find out.
 
         After a taste ended, one in two. To find out, those are shown that would tell most if they
-        were liked: for each of their topics, how many of the messages there are it covers, less for
-        every time it was met lately in contexts like this.
+        were liked: for each of their topics, how many of the messages there are it covers, times
+        how likely it is that it is liked here.
         """
         where = self.context(device) if context is None else context
         order = self.rank(messages, device, context)

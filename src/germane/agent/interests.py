@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.agent.beliefs import FIRES, PRIOR, Beliefs, believe
 from germane.agent.causes import explain_likes
 from germane.agent.pieces import Cell, Piece, facets_of
 from germane.category import ContentGraph
@@ -38,7 +39,8 @@ __all__ = ["Interests", "Rule"]
 MOST_PIECES = 600
 LATELY = 50  # pieces
 AGING = 0.99  # of what was met, with each piece
-DOUBTED = 0.4  # what is left of a hope after it was met once
+DOUBTED = 0.4  # what is left of a hope after it was chosen once
+HOPED = 8.0  # times the prior that a hope counts at most
 ALIKE = 0.2  # what a context has in common with any
 BROAD = 12  # how fast hope fades with the share of messages that a topic covers
 SPECIAL = 0.15  # topics that cover nearly everything say nothing: log(n / covered) / log(n)
@@ -85,6 +87,8 @@ class Interests:
         self._weights: dict[Cell, dict[int, float]] = {}
         self._gathered: dict[Cell, dict[int, float]] = {}
         self._ended = np.empty(0, np.int64)  # numbers of pieces
+        self._cells: dict[Cell, int] = {}
+        self._beliefs: Beliefs | None = None  # made when asked for
         self._covered: list[tuple[Piece, frozenset[int], frozenset[Cell]]] = []
         for piece in pieces:
             self.add(piece)
@@ -179,17 +183,31 @@ class Interests:
         each = np.repeat(weights, [len(found) for found in nodes])
         return np.bincount(_joined(nodes), each, len(self.topics.names)).astype(np.float64)
 
+    def believed(self, context: Mapping[str, Any]) -> NDArray[np.float64]:
+        """For each node, what it adds to -log(1 - P) of the messages below it, by ``beliefs``."""
+        return self._gather(context, lambda held: -np.log1p(-FIRES * held))
+
     def untold(
         self, context: Mapping[str, Any], messages: list[NDArray[np.int64]]
     ) -> NDArray[np.float64]:
         """For each node, how much of some messages one would know who knew whether it is liked.
 
         That is the share of them that it covers, less if that is much (nobody likes everything),
-        and DOUBTED for every time that it was met in contexts like this.
+        times how likely it is that it is liked.
         """
-        met = self.met(context)
-        share = np.bincount(_joined(messages), minlength=len(met)) / max(len(messages), 1)
-        return np.asarray(share * (1.0 - share) ** BROAD * DOUBTED**met)
+        cells = len(self.cells(facets_of(context)))
+        hope = self._gather(context, lambda held: np.minimum(held / PRIOR, HOPED) / cells)
+        share = np.bincount(_joined(messages), minlength=len(hope)) / max(len(messages), 1)
+        return np.asarray(share * (1.0 - share) ** BROAD * hope)
+
+    def _gather(self, context: Mapping[str, Any], of: Any) -> NDArray[np.float64]:
+        """For each node, the sum over the cells of a context of a function of the beliefs."""
+        self._fit()
+        if self._beliefs is None:
+            self._cells, rows = self._rows()
+            self._beliefs = believe(rows, *self._told(), len(self.topics.names))
+        numbers = (self._cells.get(cell) for cell in self.cells(facets_of(context)))
+        return np.where(_special(self.topics), self._beliefs.gathered(numbers, of), 0.0)
 
     def stirred(self) -> bool:
         """Whether a taste ended a short while ago."""
@@ -238,36 +256,39 @@ class Interests:
         if self._fitted == versions:
             return
         self._weights, self._gathered, self._fitted = {}, {}, versions
-        cells: dict[Cell, int] = {}
-        n = len(self.topics.names)
-        special = _special(self.topics)
-        numbers: dict[Cell, NDArray[np.int64]] = {}
-        nodes: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        holding: dict[Cell, frozenset[Cell]] = {}
-        for piece in self.pieces:
-            if piece.context not in numbers:
-                inside = self.cells(piece.context)
-                holding[piece.context] = frozenset(inside)
-                found = [cells.setdefault(cell, len(cells)) for cell in inside]
-                numbers[piece.context] = np.array(found)[:, None] * n
-            if piece.topics not in nodes:
-                covering = self.nodes(piece.topics)
-                nodes[piece.topics] = covering[special[covering]]
-        self._covered = [
-            (piece, self.covering(piece.topics), holding[piece.context]) for piece in self.pieces
-        ]
-        causes = explain_likes(
-            [(numbers[piece.context] + nodes[piece.topics]).ravel() for piece in self.pieces],
-            np.array([piece.liked for piece in self.pieces]),
-            np.array([piece.times for piece in self.pieces]),
-        )
+        self._beliefs = None
+        cells, rows = self._rows()
+        holding = {p.context: frozenset(self.cells(p.context)) for p in self.pieces}
+        self._covered = [(p, self.covering(p.topics), holding[p.context]) for p in self.pieces]
+        causes = explain_likes(rows, *self._told())
         self._ended = causes.ended
         weights = -np.log1p(-causes.p)
-        named = list(cells)
+        named, n = list(cells), len(self.topics.names)
         counts = weights >= LEAST
         keys = causes.keys[counts].tolist()
         for key, weight in zip(keys, weights[counts].tolist(), strict=True):
             self._weights.setdefault(named[key // n], {})[key % n] = weight
+
+    def _told(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How much each piece was liked, and how often it counts."""
+        liked, times = ([getattr(p, of) for p in self.pieces] for of in ("liked", "times"))
+        return np.array(liked, float), np.array(times, float)
+
+    def _rows(self) -> tuple[dict[Cell, int], list[NDArray[np.int64]]]:
+        """Numbers of cells; the rules that cover each piece, each a cell × nodes + a node."""
+        cells: dict[Cell, int] = {}
+        n, special = len(self.topics.names), _special(self.topics)
+        numbers: dict[Cell, NDArray[np.int64]] = {}
+        nodes: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        for piece in self.pieces:
+            if piece.context not in numbers:
+                found = [cells.setdefault(c, len(cells)) for c in self.cells(piece.context)]
+                numbers[piece.context] = np.array(found)[:, None] * n
+            if piece.topics not in nodes:
+                covering = self.nodes(piece.topics)
+                nodes[piece.topics] = covering[special[covering]]
+        rows = [(numbers[piece.context] + nodes[piece.topics]).ravel() for piece in self.pieces]
+        return cells, rows
 
 
 @lru_cache(maxsize=20_000)
