@@ -335,7 +335,9 @@ class Points:
         asked, values, out = said.bundle.places, self.contexts.values, self.out
         if n >= FEW_CONTEXTS and said.has_boxes:
             indexes = self._indexes(said)
-            is_behind = any(index.n_behind for index in indexes)
+            is_behind = False
+            for index in indexes:
+                is_behind |= index.n_behind > 0
             found = points.look_up(limit, asked, self.places, values, out, not is_behind)
             if found >= 0 and is_behind:  # it is worth it, as far as one could see
                 built = [index.catch_up(values) for index in indexes]  # all of them
@@ -393,21 +395,19 @@ class Points:
 
 def reached(f: "Filter", address: Address) -> NDArray[np.int32]:
     """The rows of the contexts that an address reaches now."""
+    if not f._contexts.ids.n_rows:
+        return np.empty(0, np.int32)
+    if not address.tested:  # intervals ask no graph
+        return np.empty(0, np.int32) if address.plain is None else f._points.within(address.plain)
     if f._categories:
         f._tables.follow_graphs()
         f._categories.refresh()
-    found = []
-    if f._contexts.ids.n_rows:
-        if address.plain is not None:
-            rows = f._points.within(address.plain)
-            found.append(rows.copy() if address.tested else rows)
-        for said, tests in address.tested:
-            rows = f._points.within(said)
-            for test in tests:
-                rows = _sifted(f, address, test, rows)
-            found.append(rows)
-    if not found:
-        return np.empty(0, np.int32)
+    found = [] if address.plain is None else [f._points.within(address.plain).copy()]
+    for said, tests in address.tested:
+        rows = f._points.within(said)
+        for test in tests:
+            rows = _sifted(f, address, test, rows)
+        found.append(rows)
     return found[0] if len(found) == 1 else f._points.distinct(found)
 
 
