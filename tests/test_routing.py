@@ -312,7 +312,7 @@ def test_an_address_spares_shards(tmp_path):
 
 
 def test_addresses_are_looked_at_while_it_pays(tmp_path, monkeypatch):
-    """Those that spare nobody are left after a few; a malformed one is a dead letter all the same."""
+    """Those that spare nobody are left after a few; malformed ones are dead letters anyway."""
     monkeypatch.setattr(routing, "LOOKED_AT", 3)
     cluster, pick = corners(tmp_path, "price > 5")
     looked_at = []
