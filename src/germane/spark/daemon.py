@@ -44,6 +44,6 @@ def worker(sock: Any, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     daemon.worker = worker
-    daemon.gc = Tidy()  # type: ignore[assignment]
+    daemon.gc = Tidy()  # type: ignore[assignment,attr-defined]
     gc.freeze()  # what is there by now is never collected, so its pages stay shared
     daemon.manager()
