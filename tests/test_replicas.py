@@ -327,3 +327,14 @@ def test_a_gate_with_one_input_never_holds():
     due = gate.admit(table_of([{"seq": 4, "kind": "message", "id": "m"}], 1), [{"messages": 4}])
     assert due.events.num_rows == 1
     assert gate.held is None
+
+
+def test_a_worker_collects_everything_now_and_then(monkeypatch):
+    from germane.spark import daemon
+
+    asked = []
+    monkeypatch.setattr(daemon.gc, "collect", lambda generation: asked.append(generation) or 0)
+    tidy = daemon.Tidy()
+    for _ in range(2 * daemon.WHOLE):
+        tidy.collect()
+    assert asked == 2 * [*[1] * (daemon.WHOLE - 1), 2]

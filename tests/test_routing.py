@@ -22,7 +22,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from germane import Filter, GermaneError
-from germane.spark import places, replicas
+from germane.spark import places, replicas, routing
 from germane.spark.layout import Layout
 from germane.spark.packing import decode, packer
 from germane.spark.places import GROUPS, Near, save_places
@@ -309,6 +309,40 @@ def test_an_address_spares_shards(tmp_path):
     assert {row[2] for row in cluster.found if row[0] == 2} == {f"p{i}" for i in range(3, 40, 4)}
     cluster.batch([[{"seq": 3, "id": "m3", **message, "address": "x >"}]], pick)
     assert [letter["seq"] for letter in cluster.letters] == [3]
+
+
+def test_addresses_are_looked_at_while_it_pays(tmp_path, monkeypatch):
+    """Those that spare nobody are left after a few; malformed ones are dead letters anyway."""
+    monkeypatch.setattr(routing, "LOOKED_AT", 3)
+    cluster, pick = corners(tmp_path, "price > 5")
+    looked_at = []
+    monkeypatch.setattr(Router, "_reach", counted(Router._reach, looked_at))
+    narrow, wide = "x > 50 AND y > 50", "x >= 0"
+
+    def send(first, addresses):
+        looked_at.clear()
+        sent = cluster.sent()
+        message = {"kind": "message", "price": 9.0}
+        numbered = enumerate(addresses, first)
+        events = [{"seq": s, "id": f"m{s}", **message, "address": a} for s, a in numbered]
+        cluster.batch([events], pick)
+        return len(looked_at), cluster.sent() - sent
+
+    assert send(10, [f"{narrow} AND limit > -{i}" for i in range(8)]) == (8, 8)
+    assert send(20, [f"{wide} AND limit > -{i}" for i in range(8)]) == (3, 32)
+    assert send(30, [*[f"{wide} AND limit > -{i}" for i in range(7)], "x >"])[0] == 3
+    assert [letter["seq"] for letter in cluster.letters] == [37]
+    assert {row[0] for row in cluster.found} == {*range(10, 18), *range(20, 28), *range(30, 37)}
+    assert sum(row[0] < 20 for row in cluster.found) == 8 * 10
+    assert sum(row[0] >= 20 for row in cluster.found) == 15 * 40
+
+
+def counted(function, calls):
+    def call(*args):
+        calls.append(args)
+        return function(*args)
+
+    return call
 
 
 def test_a_lost_notice_is_noticed(tmp_path):

@@ -241,7 +241,7 @@ class Ids:
             keys = rows if self._are_rows else self._keys.take(rows)
             if len(keys) < LOOK_FROM or not (keys[1:] > keys[:-1]).all():
                 keys.sort()
-            if len(keys) >= BOX_FROM and 8 * len(keys) >= 5 * len(self._dense):
+            if len(keys) >= BOX_FROM and 8 * len(keys) >= 3 * len(self._dense):
                 return self._boxes().take(keys).tolist()  # type: ignore[no-any-return]
             return keys.tolist()  # type: ignore[no-any-return]
         if self._rank is None:

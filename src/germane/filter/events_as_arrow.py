@@ -146,10 +146,16 @@ class ArrowEvents:
 
     def _addresses_of(self, run: NDArray[np.int64]) -> list[Any] | None:
         """The addresses of messages; None if no event of the table has one."""
+        texts = self._addresses
+        return None if texts is None else [texts[i] for i in run.tolist()]
+
+    @cached_property
+    def _addresses(self) -> list[Any] | None:
+        """The addresses of all events: runs may be short, and taking from a column is not cheap."""
         if "address" not in self._names:
             return None
         column = self.table.column("address")
-        return column.take(run).to_pylist() if column.null_count < self.n else None
+        return column.to_pylist() if column.null_count < self.n else None
 
     @cached_property
     def _names(self) -> list[str]:

@@ -2,15 +2,15 @@
 
 In: a column of the context store (of a location, two), and which of its values changed. Out: for
 kernels, where its arrays are. Values are cut into buckets of equal size; a change within a bucket
-costs a look, one across appends to another list, and what is left behind is recognised. Changes are
+costs a look, one across takes the context out of one list and appends it to another. Changes are
 only noted until the index is used: where addresses are not selective, nobody pays for it. Kernels:
-``kernels.points``.
+``kernels.buckets``.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.kernels import points as kernels
+from germane.kernels import buckets as kernels
 from germane.kernels.bundle import Bundle
 
 PER_BUCKET = 64
@@ -51,9 +51,9 @@ class PointIndex:
         parts = [_cuts(two[strip == s], n_buckets // n_strips) for s in range(len(strips))]
         bounds = np.concatenate(parts)
         firsts = np.array([0, *np.cumsum([len(part) for part in parts])], np.int64)
-        at, count, room = (np.zeros(len(bounds), np.int64) for _ in range(3))
-        bucket, pool = np.empty(n, np.int32), np.empty(3 * n + 8 * len(bounds), np.int32)
-        arrays = (strips, firsts, bounds, at, count, room, bucket, pool, np.zeros(1, np.int64))
+        lists = np.zeros((len(bounds), kernels.N_OF_LIST), np.int64)
+        where, pool = np.empty((n, 2), np.int32), np.empty(3 * n + 8 * len(bounds), np.int32)
+        arrays = (strips, firsts, bounds, lists, where, pool, np.zeros(1, np.int64))
         kernels.place(ones, twos, *arrays)
         self.bundle = Bundle(kernels.LAYOUT, arrays)
         self.builds += 1
@@ -62,7 +62,7 @@ class PointIndex:
     def note(self, contexts: NDArray[np.int32]) -> None:
         """Some contexts have other values, which is seen to when the index is used."""
         self.n_behind += len(contexts)
-        if self.n_behind <= len(self.bundle.arrays[kernels.BUCKET]) // REBUILD:
+        if self.n_behind <= len(self.bundle.arrays[kernels.WHERE]) // REBUILD:
             self.behind.append(contexts)
             if len(self.behind) > MOST_NOTES:
                 self.behind = [np.concatenate(self.behind)]
@@ -74,7 +74,7 @@ class PointIndex:
         if not self.n_behind:
             return False
         columns, arrays = self._columns(values), self.bundle.arrays
-        n = len(arrays[kernels.BUCKET])
+        n = len(arrays[kernels.WHERE])
         if len(columns[0]) <= n and self.n_behind <= n // REBUILD:
             noted = self.behind[0] if len(self.behind) == 1 else np.concatenate(self.behind)
             if kernels.move(noted, *columns, *arrays):
@@ -90,16 +90,17 @@ class PointIndex:
 
     def _check(self, values: Column) -> None:
         self.catch_up(values)
-        strips, firsts, bounds, at, count, room, bucket, pool, used = self.bundle.arrays
-        ones, twos = (column[: len(bucket)] for column in self._columns(values))
+        strips, firsts, bounds, lists, where, pool, used = self.bundle.arrays
+        ones, twos = (column[: len(where)] for column in self._columns(values))
         pairs = zip(ones, twos, strict=True)
-        where = [kernels.bucket_of(a, b, strips, firsts, bounds) for a, b in pairs]
-        assert bucket.tolist() == where
-        for b in range(len(bounds)):
-            listed = pool[at[b] : at[b] + count[b]]
-            assert np.isin(np.flatnonzero(bucket == b), listed).all()
-        assert (count <= room).all()
-        assert (at + room <= used[0]).all()
+        buckets = [kernels.bucket_of(a, b, strips, firsts, bounds) for a, b in pairs]
+        assert where[:, kernels.BUCKET].tolist() == buckets
+        for b, (at, count, limit, _) in enumerate(lists):
+            listed = pool[at : at + count]
+            assert sorted(listed) == [i for i, bucket in enumerate(buckets) if bucket == b]
+            assert where[listed, kernels.PLACE].tolist() == list(range(count))
+            assert count <= limit
+            assert at + limit <= used[0]
 
 
 def _cuts(values: Column, n: int) -> Column:

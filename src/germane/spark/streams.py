@@ -235,7 +235,10 @@ class _Output:
             results.unpersist()
 
     def _unpacked(self, results: DataFrame, column: str) -> DataFrame:
-        return results.selectExpr(column).mapInArrow(unpacker(column), self.agreed.found_in_spark())
+        """The tables in a column, by as many tasks as can run at once: each has its own cost."""
+        packed = results.selectExpr(column)
+        at_once = packed.sparkSession.sparkContext.defaultParallelism
+        return packed.coalesce(at_once).mapInArrow(unpacker(column), self.agreed.found_in_spark())
 
     def _arranged(self, found: DataFrame) -> DataFrame:
         rows = one_a_row(found, self.agreed)
