@@ -20,8 +20,8 @@ WHOLE = 64
 class Tidy:
     """Stands for ``gc`` in Spark's daemon, which has a worker collect all garbage after each task.
 
-    With a shard's filter in it, that takes a worker 60 ms, which the next task waits for. What a
-    task leaves behind is young; older garbage can wait for some more tasks.
+    With shards' filters in it, that takes a worker tens of milliseconds, which the next task may
+    wait for. What a task leaves behind is young; older garbage can wait for some more tasks.
     """
 
     def __init__(self) -> None:
