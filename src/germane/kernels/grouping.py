@@ -16,7 +16,6 @@ from germane.kernels.codes import FIRST_CUT, FIRST_GAP, N_BUCKETS, NULL, bucket
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.lanes import KEYS_AT_ONCE, count_bits, keys_below
 from germane.kernels.lending import lent
-from germane.kernels.packing import select
 from germane.kernels.runs import RUN
 
 PACKED = 4
@@ -144,6 +143,7 @@ def halve(
     """
     keys, order = lent(keys), lent(order)
     n = order.shape[0]
+    pairs = np.empty(n, np.int64)
     begins = np.empty(128, np.int64)
     stops = np.empty(128, np.int64)
     begins[0], stops[0], depth = first, n, 1 if first < n else 0
@@ -161,11 +161,47 @@ def halve(
             n_groups += 1
             continue
         middle = (begin + end) // 2
-        select(keys[:, widest], order, begin, end, middle)
+        for i in range(begin, end):
+            pairs[i] = (np.int64(keys[order[i], widest]) << 32) | order[i]
+        select_pairs(pairs, begin, end, middle)
+        for i in range(begin, end):
+            order[i] = np.int32(pairs[i] & 0xFFFFFFFF)
         begins[depth], stops[depth] = middle, end
         begins[depth + 1], stops[depth + 1] = begin, middle
         depth += 2
     return n_groups
+
+
+@inlined
+def select_pairs(pairs: Any, begin: Any, end: Any, middle: Any) -> None:
+    """Put the lowest of ``pairs[begin:end]``, which are distinct, before ``middle`` (quickselect).
+
+    Each is moved whether it is below the pivot or not: nothing is guessed wrong.
+    """
+    first, last = begin, end - 1
+    while first < last:
+        a, b, c = pairs[first], pairs[(first + last) // 2], pairs[last]
+        pivot = max(min(a, b), min(max(a, b), c))
+        at = last
+        if pivot == a:
+            at = first
+        elif pivot == b:
+            at = (first + last) // 2
+        pairs[at] = c
+        place = first
+        for i in range(first, last):
+            pair = pairs[i]
+            pairs[i] = pairs[place]
+            pairs[place] = pair
+            place += pair < pivot
+        pairs[last] = pairs[place]
+        pairs[place] = pivot
+        if middle < place:
+            last = place - 1
+        elif middle > place + 1:
+            first = place + 1
+        else:
+            return
 
 
 @inlined
