@@ -540,7 +540,7 @@ def test_the_console_shows_slow_and_failing_sinks(town, pages):
     expect(row["dead"].locator(".chip")).to_have_text("failing", timeout=30_000)
     expect(row["dead"]).to_contain_text("500")
     expect(row["well"].locator(".chip")).to_have_text("ok")
-    expect(row["well"].locator("td").nth(2)).to_have_text("0")
+    expect(row["well"].locator("td").nth(2)).to_have_text("0", timeout=30_000)
     expect(row["slow"].locator("td").nth(2)).to_contain_text("oldest")
     later = "const now = Date.now; Date.now = () => now() + 30000;"
     page.add_init_script(later)  # as if half a minute had passed
