@@ -34,7 +34,6 @@ from germane.index.rowindex import Rows
 from germane.kernels import batches as kernels
 from germane.kernels import doubts
 from germane.kernels.blocktests import Batch
-from germane.kernels.lanes import SPARE
 from germane.kernels.rowsets import mark
 
 FEW = 16
@@ -353,10 +352,7 @@ class Batches:
         counts = found.counts
         for source in sources:
             kernels.count(source.hits, source.finds, source.order, source.pairs, counts)
-        starts = np.zeros(len(members) + 1, np.int64)
-        np.cumsum(counts[members] + SPARE, out=starts[1:])
-        rows = self.slabs.take(int(starts[-1]))
-        found.starts[members] = starts[:-1]
+        rows = self.slabs.take(int(kernels.allot(members, counts, found.starts)))
         for source in sources:
             kernels.deliver(
                 source.hits,
@@ -368,9 +364,8 @@ class Batches:
                 found.starts,
                 rows,
             )
-        found.starts[members] = starts[:-1]  # they have moved on while rows were written
+        kernels.go_back(members, counts, found.starts, found.part, len(found.parts))
         self._as_profiles(rows, members, found)
-        found.part[members] = len(found.parts)
         found.parts.append(rows)
         self.scratch.timed("deliver", start)
 

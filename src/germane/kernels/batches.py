@@ -20,12 +20,12 @@ from germane.kernels.blocktests import test_minibatch
 from germane.kernels.codes import reach
 from germane.kernels.compile import inlined, kernel
 from germane.kernels.doubts import N_FINDS, N_WAITING, test_row
-from germane.kernels.lanes import LANES, between, count_bits, gather, lowest_bit, prefetch
+from germane.kernels.lanes import LANES, SPARE, between, count_bits, gather, lowest_bit, prefetch
 from germane.kernels.lending import lent
 from germane.kernels.runs import is_run, test_run
 
-SOON = 32
-"""Elements ahead that memory is asked for while rows are written."""
+SOON, A_LINE, LINES = 32, 16, 3
+"""Memory is asked for while rows are written: so far ahead, elements of a line, so many lines."""
 
 
 @kernel
@@ -212,6 +212,24 @@ def count(hits: Any, finds: Any, order: Any, pairs: Any, counts: Any) -> None:
 
 
 @kernel
+def allot(members: Any, counts: Any, starts: Any) -> Any:
+    """Where each message's rows go, ``SPARE`` elements between them; how many there are in all."""
+    at = 0
+    for i in range(members.shape[0]):
+        starts[members[i]] = at
+        at += counts[members[i]] + SPARE
+    return at
+
+
+@kernel
+def go_back(members: Any, counts: Any, starts: Any, part: Any, number: Any) -> None:
+    """After rows were written: each message's start again, and the part that they are in."""
+    for i in range(members.shape[0]):
+        starts[members[i]] -= counts[members[i]]
+        part[members[i]] = number
+
+
+@kernel
 def deliver(
     hits: Any,
     finds: Any,
@@ -227,6 +245,8 @@ def deliver(
     Rows of a hit stand in ``tenants``, or ``packed`` if its block is one that a run has packed.
     Behind each message's rows, ``SPARE`` elements are free.
     """
+    hits, tenants, packed = lent(hits), lent(tenants), lent(packed)
+    cursor, out = lent(cursor), lent(out)
     for i in range(hits.shape[0]):
         block = np.int64(hits[i].block)
         message = hits[i].message
@@ -235,7 +255,8 @@ def deliver(
         else:
             end = gather(packed, (-1 - block) * LANES, hits[i].lanes, out, cursor[message])
         cursor[message] = end
-        prefetch(out, end + SOON)  # too many messages take turns for the processor to foresee it
+        for line in range(LINES):  # too many messages take turns for the processor to foresee it
+            prefetch(out, end + SOON + line * A_LINE)
     for i in range(finds.shape[0]):
         messages = finds[i].messages
         while messages != ZERO:

@@ -14,7 +14,7 @@ import numpy as np
 from germane.kernels.blocks import ONE
 from germane.kernels.codes import FIRST_CUT, FIRST_GAP, N_BUCKETS, NULL, bucket
 from germane.kernels.compile import inlined, kernel
-from germane.kernels.lanes import KEYS_AT_ONCE, count_bits, keys_below
+from germane.kernels.lanes import KEYS_AT_ONCE, count_bits, keys_below, prefetch
 from germane.kernels.lending import lent
 from germane.kernels.runs import RUN
 
@@ -23,6 +23,8 @@ PACKED = 4
 OFFSET = 32768
 SAMPLE = 64
 """Messages by which the spread of a part is judged."""
+AHEAD = 128
+"""Messages whose cuts are asked for before the first of them is compared."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """Odd, and its multiples are spread evenly: a hash."""
 
@@ -39,31 +41,39 @@ def encode_batch(
 ) -> None:
     """Codes of messages [n, column], from their vectors and the cuts of an index.
 
-    As ``kernels.codes.encode_at``, but sixteen cuts are compared at once instead of one after the
-    other: nothing is guessed wrong, and searches of many messages overlap.
+    As ``kernels.codes.encode_at``, but thirty-two cuts are compared at once instead of one after
+    the other, so that nothing is guessed wrong, and asked for many messages ahead.
     """
     cuts, grid, ladder = lent(cuts), lent(grid), lent(ladder)
     vectors, keys = lent(vectors), lent(keys)
-    for slot in range(attributes.shape[0]):
-        first = slot * (N_BUCKETS + 1)
-        begin_of_cuts, end_of_cuts = np.int64(ladder[first]), np.int64(ladder[first + N_BUCKETS])
-        for i in range(vectors.shape[0]):
-            value = vectors[i, attributes[slot]]
-            at = first + bucket(value, grid, slot)
-            low, end = np.int64(ladder[at]), np.int64(ladder[at + 1])
-            while end - low > KEYS_AT_ONCE:
-                middle = (low + end) >> 1
-                less = cuts[middle] < value
-                low, end = (middle + 1, end) if less else (low, middle)
-            if low + KEYS_AT_ONCE <= cuts.shape[0]:
-                of_bucket = (ONE << np.uint64(end - low)) - ONE
-                low += count_bits(keys_below(cuts, low, value) & of_bucket)
-            else:
-                while low < end and cuts[low] < value:
-                    low += 1
-            exact = low < end_of_cuts and cuts[low] == value
-            code = (FIRST_CUT if exact else FIRST_GAP) + 2 * (low - begin_of_cuts)
-            keys[i, column[slot]] = NULL if value != value else code
+    lows = np.empty(AHEAD, np.int64)
+    ends = np.empty(AHEAD, np.int64)
+    for begin in range(0, vectors.shape[0], AHEAD):
+        stop = min(begin + AHEAD, vectors.shape[0])
+        for slot in range(attributes.shape[0]):
+            first = slot * (N_BUCKETS + 1)
+            first_cut, last_cut = np.int64(ladder[first]), np.int64(ladder[first + N_BUCKETS])
+            for i in range(begin, stop):
+                at = first + bucket(vectors[i, attributes[slot]], grid, slot)
+                lows[i - begin], ends[i - begin] = ladder[at], ladder[at + 1]
+                prefetch(cuts, np.int64(ladder[at]))
+                prefetch(cuts, np.int64(ladder[at]) + 8)
+            for i in range(begin, stop):
+                value = vectors[i, attributes[slot]]
+                low, end = lows[i - begin], ends[i - begin]
+                while end - low > KEYS_AT_ONCE:
+                    middle = (low + end) >> 1
+                    less = cuts[middle] < value
+                    low, end = (middle + 1, end) if less else (low, middle)
+                if low + KEYS_AT_ONCE <= cuts.shape[0]:
+                    of_bucket = (ONE << np.uint64(end - low)) - ONE
+                    low += count_bits(keys_below(cuts, low, value) & of_bucket)
+                else:
+                    while low < end and cuts[low] < value:
+                        low += 1
+                exact = low < last_cut and cuts[low] == value
+                code = (FIRST_CUT if exact else FIRST_GAP) + 2 * (low - first_cut)
+                keys[i, column[slot]] = NULL if value != value else code
 
 
 @kernel

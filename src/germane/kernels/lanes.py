@@ -287,13 +287,13 @@ def keys_between(typing_context: Any, keys: Any, offset: Any, low: Any, high: An
     return signature, generate
 
 
-KEYS_AT_ONCE = 16
+KEYS_AT_ONCE = 32
 _FEW_KEYS = ir.VectorType(ir.DoubleType(), KEYS_AT_ONCE)
 
 
 @intrinsic
 def keys_below(typing_context: Any, keys: Any, offset: Any, key: Any) -> Any:
-    """Bits of the 16 float64 at ``keys[offset:]`` that are less than a key; none if it is NaN."""
+    """Bits of the 32 float64 at ``keys[offset:]`` that are less than a key; none if it is NaN."""
     signature = types.uint64(keys, types.int64, types.float64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -305,7 +305,7 @@ def keys_below(typing_context: Any, keys: Any, offset: Any, key: Any) -> Any:
         first = builder.insert_element(undefined, args[2], ir.Constant(_I64, 0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), KEYS_AT_ONCE), [0] * KEYS_AT_ONCE)
         below = builder.fcmp_ordered("<", loaded, builder.shuffle_vector(first, undefined, zeros))
-        return builder.zext(builder.bitcast(below, _I16), _I64)
+        return builder.zext(builder.bitcast(below, ir.IntType(KEYS_AT_ONCE)), _I64)
 
     return signature, generate
 
