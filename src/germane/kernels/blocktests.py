@@ -34,6 +34,9 @@ from germane.kernels.lanes import (
     copy_lanes,
     count_bits,
     deepen,
+    depth_in,
+    least,
+    put_lanes,
     inside,
     lanes_at,
     lowest_bit,
@@ -145,11 +148,17 @@ def test_minibatch(
                 depths,
             )  # fmt: skip
             open_lanes = same_lanes = same_messages = ZERO
+            last = min(n_zoned, n_slots - 1)
+            at = (block * n_slots + last) * PAIR
+            lows, highs = lanes_at(codes, at), lanes_at(codes, at + LANES)
             while messages != ZERO:
                 bit = lowest_bit(messages)
                 messages &= messages - ONE
                 place = chunk + bit
-                depth = lanes_at(depths, bit * LANES)
+                depth = least(
+                    lanes_at(depths, bit * LANES),
+                    depth_in(lows, highs, reaches, 2 * (place * n_slots + last)),
+                )
                 found = touched(depth) & awake
                 certain = inside(depth) & found & exact
                 hits[n_hits].lanes = certain
@@ -232,13 +241,31 @@ def sound(
     for slot in range(n_zoned):
         alike |= steps(columns, slot * stride + chunk)
     firsts = messages & (alike << ONE | ONE)
-    for slot in range(n_slots):
+    fused = 0
+    if n_zoned == 3:
+        fused = 3
+        at = block * n_slots * PAIR
+        low_0, high_0 = lanes_at(codes, at), lanes_at(codes, at + LANES)
+        low_1, high_1 = lanes_at(codes, at + PAIR), lanes_at(codes, at + PAIR + LANES)
+        low_2, high_2 = lanes_at(codes, at + 2 * PAIR), lanes_at(codes, at + 2 * PAIR + LANES)
+        left = firsts
+        while left != ZERO:
+            bit = lowest_bit(left)
+            left &= left - ONE
+            reach_at = 2 * (chunk + bit) * n_slots
+            depth = least(
+                least(depth_in(low_0, high_0, reaches, reach_at), depth_in(low_1, high_1, reaches, reach_at + 2)),
+                depth_in(low_2, high_2, reaches, reach_at + 4),
+            )
+            put_lanes(depths, bit * LANES, depth)
+    for slot in range(fused, n_slots):
         core = 2 * (block * n_slots + slot)
         left = messages if slot >= n_zoned else firsts
         if slot > 0:
             left &= ~between(columns, slot * stride + chunk, cores[core], cores[core + 1])
         if slot == n_zoned:
             repeat(messages, firsts, depths)
+            continue
         if left == ZERO:
             continue
         at = (block * n_slots + slot) * PAIR

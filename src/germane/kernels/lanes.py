@@ -159,6 +159,44 @@ def lanes_at(typing_context: Any, codes: Any, offset: Any) -> Any:
 
 
 @intrinsic
+def put_lanes(typing_context: Any, values: Any, where: Any, lanes: Any) -> Any:
+    """Write 64 codes or depths to ``values[where:]``."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        _store(builder, args[2], data, args[1])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64, _DEPTHS), generate
+
+
+@intrinsic
+def depth_in(typing_context: Any, lows: Any, highs: Any, reaches: Any, at: Any) -> Any:
+    """How deep a value lies in the intervals of one slot: min(above - low, high - below).
+
+    ``reaches[at]`` and ``reaches[at + 1]``, of a flat int16 array, are above and below.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pair = context.make_array(sig.args[2])(context, builder, args[2]).data
+        above = builder.load(builder.gep(pair, [args[3]]))
+        below = builder.load(builder.gep(pair, [builder.add(args[3], ir.Constant(_I64, 1))]))
+        return _depth(builder, args[0], args[1], above, below)
+
+    return _DEPTHS(_DEPTHS, _DEPTHS, reaches, types.int64), generate
+
+
+@intrinsic
+def least(typing_context: Any, a: Any, b: Any) -> Any:
+    """The lesser of two depths, lane by lane."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _least(builder, args[0], args[1])
+
+    return _DEPTHS(_DEPTHS, _DEPTHS), generate
+
+
+@intrinsic
 def copy_lanes(typing_context: Any, values: Any, where: Any, source: Any) -> Any:
     """Copy the 64 values at ``values[source:]`` to ``values[where:]``."""
 
