@@ -415,7 +415,9 @@ def gather(typing_context: Any, values: Any, base: Any, lanes: Any, out: Any, at
         source = context.make_array(sig.args[0])(context, builder, args[0]).data
         target = context.make_array(sig.args[3])(context, builder, args[3]).data
         emit = _gather_one_by_one
-        if _FEATURES.get("avx512f"):
+        if _FEATURES.get("avx512vbmi2"):
+            emit = _gather_by_places
+        elif _FEATURES.get("avx512f"):
             emit = _gather_sixteens
         elif _FEATURES.get("avx2"):
             emit = _gather_octets
@@ -447,6 +449,54 @@ def _gather_sixteens(builder: Any, source: Any, base: Any, lanes: Any, target: A
         here = builder.and_(shifted, ir.Constant(_I64, 0xFFFF))
         at = builder.add(at, builder.call(population, [here]))
     return at
+
+
+def _gather_by_places(
+    builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any
+) -> Any:
+    """The places of all set lanes are packed at once; by them, sixteen values a store."""
+    numbers_type = ir.VectorType(ir.IntType(8), LANES)
+    mask_type = ir.VectorType(ir.IntType(1), LANES)
+    compress = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(numbers_type, [numbers_type, numbers_type, mask_type]),
+        "llvm.x86.avx512.mask.compress.v64i8",
+    )
+    choose = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(_SIXTEEN, [_SIXTEEN, _SIXTEEN, _SIXTEEN]),
+        "llvm.x86.avx512.vpermi2var.d.512",
+    )
+    population = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
+    )
+    count = builder.call(population, [lanes])
+    numbers = ir.Constant(numbers_type, list(range(LANES)))
+    packed = builder.call(compress, [numbers, numbers, builder.bitcast(lanes, mask_type)])
+    values = []
+    for part in range(4):
+        place = builder.gep(source, [builder.add(base, ir.Constant(_I64, 16 * part))])
+        values.append(builder.load(builder.bitcast(place, _SIXTEEN.as_pointer())))
+        values[-1].align = 4
+
+    def write(part: int) -> None:
+        taken = ir.Constant(_SIXTEEN, list(range(16 * part, 16 * part + 16)))
+        few = builder.shuffle_vector(packed, ir.Constant(numbers_type, ir.Undefined), taken)
+        places = builder.zext(few, _SIXTEEN)
+        low = builder.call(choose, [values[0], places, values[1]])
+        high = builder.call(choose, [values[2], places, values[3]])
+        half = ir.Constant(_SIXTEEN, [LANES // 2] * 16)
+        chosen = builder.select(builder.icmp_unsigned("<", places, half), low, high)
+        end = builder.add(at, ir.Constant(_I64, 16 * part))
+        where = builder.bitcast(builder.gep(target, [end]), _SIXTEEN.as_pointer())
+        builder.store(chosen, where).align = 4
+        if part < 3:
+            more = builder.icmp_unsigned(">", count, ir.Constant(_I64, 16 * part + 16))
+            with builder.if_then(more):
+                write(part + 1)
+
+    write(0)
+    return builder.add(at, count)
 
 
 @intrinsic
