@@ -33,15 +33,13 @@ from germane.kernels.lanes import (
     between,
     copy_lanes,
     count_bits,
-    deepen,
     depth_in,
-    least,
-    put_lanes,
     inside,
     lanes_at,
+    least,
     lowest_bit,
-    narrow,
     prefetch,
+    put_lanes,
     steps,
     touched,
 )
@@ -148,7 +146,7 @@ def test_minibatch(
                 depths,
             )  # fmt: skip
             open_lanes = same_lanes = same_messages = ZERO
-            last = min(n_zoned, n_slots - 1)
+            last = min(n_zoned, n_slots - 1)  # where all are zoned, one is looked at twice
             at = (block * n_slots + last) * PAIR
             lows, highs = lanes_at(codes, at), lanes_at(codes, at + LANES)
             while messages != ZERO:
@@ -232,56 +230,60 @@ def sound(
 ) -> None:
     """How deep each of some messages lies in a block's intervals: 64 depths a message.
 
-    Slot by slot, so that a slot's bounds stay in registers; a message whose code lies in the core
-    of a slot is in all its intervals and is passed over. Messages that are alike in the zoned
-    slots stand next to each other, and a zone holds all of them or none: the first of them looks
-    at those slots for all.
+    In all slots (one at least is zoned) but the first that is not zoned, slot by slot, so that a
+    slot's bounds stay in registers; a message whose code lies in the core of a slot is in all its
+    intervals and is passed over. Messages that are alike in the zoned slots stand next to each
+    other, and a zone holds all of them or none: the first of them looks at those slots for all.
     """
     alike = ZERO
     for slot in range(n_zoned):
         alike |= steps(columns, slot * stride + chunk)
     firsts = messages & (alike << ONE | ONE)
-    fused = 0
-    if n_zoned == 3:
-        fused = 3
-        at = block * n_slots * PAIR
-        low_0, high_0 = lanes_at(codes, at), lanes_at(codes, at + LANES)
-        low_1, high_1 = lanes_at(codes, at + PAIR), lanes_at(codes, at + PAIR + LANES)
-        low_2, high_2 = lanes_at(codes, at + 2 * PAIR), lanes_at(codes, at + 2 * PAIR + LANES)
-        left = firsts
-        while left != ZERO:
-            bit = lowest_bit(left)
-            left &= left - ONE
-            reach_at = 2 * (chunk + bit) * n_slots
-            depth = least(
-                least(depth_in(low_0, high_0, reaches, reach_at), depth_in(low_1, high_1, reaches, reach_at + 2)),
-                depth_in(low_2, high_2, reaches, reach_at + 4),
-            )
-            put_lanes(depths, bit * LANES, depth)
-    for slot in range(fused, n_slots):
+    together = 0
+    if n_zoned >= 3:  # mostly so, and three pairs of bounds fit the registers
+        sound_three(block, firsts, chunk, n_slots, reaches, codes, depths)
+        together = 3
+    for slot in range(together, n_slots):
+        if slot == n_zoned:  # whoever takes the answer looks at this one
+            continue
         core = 2 * (block * n_slots + slot)
-        left = messages if slot >= n_zoned else firsts
+        left = messages if slot > n_zoned else firsts
         if slot > 0:
             left &= ~between(columns, slot * stride + chunk, cores[core], cores[core + 1])
-        if slot == n_zoned:
+        if slot == n_zoned + 1:
             repeat(messages, firsts, depths)
-            continue
         if left == ZERO:
             continue
         at = (block * n_slots + slot) * PAIR
-        lows = lanes_at(codes, at)
-        highs = lanes_at(codes, at + LANES)
+        lows, highs = lanes_at(codes, at), lanes_at(codes, at + LANES)
         while left != ZERO:
             bit = lowest_bit(left)
             left &= left - ONE
-            reach_at = 2 * ((chunk + bit) * n_slots + slot)
-            above, below = reaches[reach_at], reaches[reach_at + 1]
-            if slot == 0:
-                deepen(depths, bit * LANES, lows, highs, above, below)
-            else:
-                narrow(depths, bit * LANES, lows, highs, above, below)
-    if n_zoned == n_slots:
+            depth = depth_in(lows, highs, reaches, 2 * ((chunk + bit) * n_slots + slot))
+            if slot > 0:
+                depth = least(depth, lanes_at(depths, bit * LANES))
+            put_lanes(depths, bit * LANES, depth)
+    if n_zoned + 1 >= n_slots:
         repeat(messages, firsts, depths)
+
+
+@inlined
+def sound_three(
+    block: Any, messages: Any, chunk: Any, n_slots: Any, reaches: Any, codes: Any, depths: Any
+) -> None:
+    """How deep messages lie in a block's first three slots."""
+    at = block * n_slots * PAIR
+    low_0, high_0 = lanes_at(codes, at), lanes_at(codes, at + LANES)
+    low_1, high_1 = lanes_at(codes, at + PAIR), lanes_at(codes, at + PAIR + LANES)
+    low_2, high_2 = lanes_at(codes, at + 2 * PAIR), lanes_at(codes, at + 2 * PAIR + LANES)
+    while messages != ZERO:
+        bit = lowest_bit(messages)
+        messages &= messages - ONE
+        reach_at = 2 * (chunk + bit) * n_slots
+        depth = depth_in(low_0, high_0, reaches, reach_at)
+        depth = least(depth, depth_in(low_1, high_1, reaches, reach_at + 2))
+        depth = least(depth, depth_in(low_2, high_2, reaches, reach_at + 4))
+        put_lanes(depths, bit * LANES, depth)
 
 
 @inlined

@@ -208,37 +208,6 @@ def copy_lanes(typing_context: Any, values: Any, where: Any, source: Any) -> Any
     return types.void(values, types.int64, types.int64), generate
 
 
-@intrinsic
-def deepen(
-    typing_context: Any, depths: Any, where: Any, lows: Any, highs: Any, above: Any, below: Any
-) -> Any:
-    """Write to ``depths[where:]`` how deep a value lies in the intervals of one slot."""
-    signature = types.void(depths, types.int64, _DEPTHS, _DEPTHS, types.int16, types.int16)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        _store(builder, _depth(builder, *args[2:]), data, args[1])
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def narrow(
-    typing_context: Any, depths: Any, where: Any, lows: Any, highs: Any, above: Any, below: Any
-) -> Any:
-    """As ``deepen``, where the depths at ``depths[where:]`` are not less already."""
-    signature = types.void(depths, types.int64, _DEPTHS, _DEPTHS, types.int16, types.int16)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        so_far = _load(builder, data, args[1])
-        _store(builder, _least(builder, so_far, _depth(builder, *args[2:])), data, args[1])
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
 def _depth(builder: Any, lows: Any, highs: Any, above: Any, below: Any) -> Any:
     """min(above - low, high - below), saturated, lane by lane."""
     subtract = cgutils.get_or_insert_function(

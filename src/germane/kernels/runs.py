@@ -38,17 +38,18 @@ from germane.kernels.lanes import (
     between,
     copy_lanes,
     count_bits,
-    deepen,
     deepest,
+    depth_in,
     gather,
     highest,
     inside,
     lanes_at,
+    least,
     lowest,
     lowest_bit,
-    narrow,
     narrowed,
     prefetch,
+    put_lanes,
     squeeze,
     touched,
 )
@@ -196,12 +197,10 @@ def test_run(
                 while left != ZERO:
                     bit = lowest_bit(left)
                     left &= left - ONE
-                    reach_at = 2 * ((chunk + bit) * n_slots + at)
-                    above, below_ = reaches[reach_at], reaches[reach_at + 1]
-                    if slot == 0:
-                        deepen(depths, bit * LANES, lows, highs, above, below_)
-                    else:
-                        narrow(depths, bit * LANES, lows, highs, above, below_)
+                    depth = depth_in(lows, highs, reaches, 2 * ((chunk + bit) * n_slots + at))
+                    if slot > 0:
+                        depth = least(depth, lanes_at(depths, bit * LANES))
+                    put_lanes(depths, bit * LANES, depth)
             n_hits = state[N_HITS]
             surely = lived & ~unsure[0]
             open_lanes = same_lanes = same_messages = ZERO
