@@ -168,7 +168,10 @@ def judge(means: dict[str, Any]) -> list[Bar]:
         Bar("with context / without", before / means[WITHOUT]["before"][-1], 1.5),
         Bar("with context / keyword subscription", before / means[KEYWORDS], 3.0),
         Bar("pieces of feedback to recover, three tastes", recovery(means[WITH]), 50, False, ""),
-        one_taste.judge(means[ONE][WITH], AFTER, RECOVERED),
+        *(
+            one_taste.judge(where, curves[WITH], AFTER, RECOVERED)
+            for where, curves in means[ONE].items()
+        ),
     ]
 
 
@@ -186,12 +189,13 @@ def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> d
     people = [Person.draw(world, number) for world in worlds for number in range(n_people)]
     plain = [others(person) for person in people]
     curves: dict[str, list[Lived]] = {}
-    moved: dict[str, list[one_taste.Moved]] = {}
+    moved: dict[str, dict[str, list[one_taste.Moved]]] = {w: {} for w in one_taste.MEASURED}
     for name, make in makes.items():
         console.print(f"{len(people)} people, {name}")
         curves[name] = lives(people, partial(live, make=make) if make else recover)
         if name in (WITH, CEILING):
-            moved[name] = lives(people, partial(one_taste.move, make=make))
+            for where, curve in moved.items():
+                curve[name] = lives(people, partial(one_taste.move, make=make, where=where))
 
     def means(which: slice) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -203,7 +207,10 @@ def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> d
                 part: np.mean(rows, axis=0).tolist()
                 for part, rows in zip(Lived._fields, columns, strict=True)
             }
-        found[ONE] = {name: one_taste.summed(rows[which]) for name, rows in moved.items()}
+        found[ONE] = {
+            where: {name: one_taste.summed(rows[which]) for name, rows in curves.items()}
+            for where, curves in moved.items()
+        }
         return found
 
     by_seed = {
@@ -228,7 +235,8 @@ def show(means: dict[str, Any]) -> None:
     table.add_row("relevant, of what was shown", *shown)
     table.add_row("pieces to recover", *(f"{recovery(means[name]):.0f}" for name in learners))
     console.print(table)
-    one_taste.show(means[ONE], AFTER, RECOVERED)
+    for where, curve in means[ONE].items():
+        one_taste.show(where, curve, AFTER, RECOVERED)
 
 
 def _parts(value: Any) -> Any:
@@ -281,7 +289,8 @@ def draw(means: dict[str, Any], out: Path) -> None:
     from .figures import dress, finish, panels
 
     out.mkdir(parents=True, exist_ok=True)
-    figure, axes = panels(3)
+    figure, grid = panels(2, rows=2)
+    axes = grid.ravel()
     for panel, phase, pieces in ((axes[0], "before", BEFORE), (axes[1], "after", AFTER)):
         for name, value in means.items():
             if "shown" in _parts(value) and (name != CEILING or phase == "after"):
@@ -298,23 +307,24 @@ def draw(means: dict[str, Any], out: Path) -> None:
         at_x = AFTER[-1] if at else AFTER[-2]
         axes[1].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
     axes[1].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
-    for at, (name, curve) in enumerate(means[ONE].items()):
-        style, color = "--" if at else "-", f"C{2 * at}"
-        axes[2].plot(
-            AFTER, curve["after"], style, marker="o", markersize=3, color=color, label=name
-        )
-        back = RECOVERED * curve["share before"] * curve["knows"]
-        axes[2].axhline(back, linestyle=":", color=color)
-        words = f"recovered ({name})"
-        at_x, below = AFTER[-1] if at else AFTER[-3], "bottom" if at else "top"
-        axes[2].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
-    axes[2].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
-    axes[2].set_ylim(0, 1)
-    dress(axes[2], "after one changed, where it holds", "pieces of feedback since", "precision@10")
+    for panel, (where, curves) in zip(axes[2:], means[ONE].items(), strict=True):
+        for at, (name, curve) in enumerate(curves.items()):
+            style, color = "--" if at else "-", f"C{2 * at}"
+            panel.plot(
+                AFTER, curve["after"], style, marker="o", markersize=3, color=color, label=name
+            )
+            back = RECOVERED * curve["share before"] * curve["knows"]
+            panel.axhline(back, linestyle=":", color=color)
+            words = f"recovered ({name})"
+            at_x, below = AFTER[-1] if at else AFTER[-3], "bottom" if at else "top"
+            panel.annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
+        panel.axvline(50, linestyle=":", linewidth=0.8, color="0.5")
+        panel.set_ylim(0, 1)
+        dress(panel, f"after one changed, {where}", "pieces of feedback since", "precision@10")
     dress(axes[0], "learning", "pieces of feedback", "precision@10")
     dress(axes[1], "after three of ten tastes changed", "pieces of feedback since", "precision@10")
-    for panel, corner in zip(axes, ("upper left", "upper left", "lower right"), strict=True):
-        panel.legend(loc=corner, fontsize=7)
+    for at, panel in enumerate(axes):
+        panel.legend(loc="lower right" if at > 1 else "upper left", fontsize=7)
     finish(figure, out, "interests")
 
 

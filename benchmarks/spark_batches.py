@@ -11,7 +11,9 @@ and *stored*, every row is handed to Spark's `noop` sink. Beside these stands an
 of profiles a message, which SQL has to collect, handed to the sink. The nested-loop join, one job
 of which takes minutes, runs on fewer messages. Before anything is timed, every job has run: SQL's,
 which take seconds, twice; germane's, which take a tenth of one, so often that Java has compiled
-them too. Then all take turns of the same length, each of as many jobs as fit.
+them too. Then all take turns of the same length, each of as many jobs as fit; nobody works while
+it is another's turn. SQL and germane have a Spark each, of the same settings: the gigabytes that
+SQL keeps would make the garbage of everybody in its Java dearer to collect.
 
 What is compared is a job on messages that are cached already, from the call of `match` to its last
 row: the driver's planning counts, reading messages from wherever they are does not.
@@ -30,6 +32,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +54,9 @@ EMBEDDED, ONLY, ALONE = "embedded", "matched only", "Spark alone: fan out, shuff
 WANTED = {BINS: 20.0, LOOPS: 200.0}
 OVERHEAD = 0.6
 WARM_UPS = 12
+
+Turn = Callable[[float], float]
+"""Seconds -> messages a second."""
 
 
 def messages_frame(session: Any, messages: np.ndarray) -> Any:
@@ -124,24 +130,32 @@ def timed(job: Callable[[], Any], n_messages: int, seconds: float = 0.0) -> floa
     return n * n_messages / (time.perf_counter() - start)
 
 
-def in_turns(
-    jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int, turn: float
-) -> dict[str, list[float]]:
-    """Messages a second of each job in each round."""
-    rates: dict[str, list[float]] = {name: [] for name in jobs}
+def in_turns(turns: dict[str, Turn], rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Messages a second of each in each round."""
+    rates: dict[str, list[float]] = {name: [] for name in turns}
     for _ in range(rounds):
-        for name, (job, n_messages) in jobs.items():
-            rates[name].append(timed(job, n_messages, turn))
+        for name, turn in turns.items():
+            rates[name].append(turn(seconds))
     return rates
 
 
-def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
-    """Batches of some thousand messages, in turns."""
-    drawn = work.messages(chosen.batch, chosen.seed + 1)
+def local_session(chosen: Any) -> Any:
+    memory = {"spark.driver.memory": chosen.driver_memory}
+    return spark.session(master="local[2,4]", settings=memory)
+
+
+def draw(work: Any, chosen: Any) -> np.ndarray:
+    drawn: np.ndarray = work.messages(chosen.batch, chosen.seed + 1)
+    return drawn
+
+
+def sql_side(pipe: Any, chosen: Any) -> None:
+    """A process with a Spark of its own: does the jobs of SQL that it is told, one at a time."""
+    session, work = local_session(chosen), rq(chosen.profiles, chosen.seed)
+    drawn = draw(work, chosen)
     messages = messages_frame(session, drawn)
     few = messages_frame(session, drawn[: chosen.loop_messages])
-    sums = {GERMANE: digest(ready.match(messages), "seq", "profile")}
-    tried = {}
+    sums, tried = {}, {}
     for n_bins in chosen.bins:
         sql = Sql(session, work, n_bins)
         sums[f"{BINS}, {n_bins}"] = digest(sql.join(messages), "message", "row")
@@ -149,26 +163,56 @@ def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, A
         console.print(f"  {n_bins} bins: {tried[n_bins]:,.0f} messages/s")
         sql.close()
     bins, loops = Sql(session, work, max(tried, key=tried.__getitem__)), Sql(session, work, 0)
-    sums[LOOPS] = digest(loops.join(few), "message", "row")
+    few_sums = digest(loops.join(few), "message", "row")
     n, n_few = chosen.batch, chosen.loop_messages
     jobs = {
-        f"{GERMANE}, {USED}": (lambda: digest(ready.match(messages), "seq", "profile"), n),
-        f"{GERMANE}, {STORED}": (lambda: noop(ready.match(messages).select("seq", "profile")), n),
-        f"{GERMANE}, {LISTS}": (lambda: noop(ready.play(messages).found), n),
         f"{BINS}, {USED}": (lambda: digest(bins.join(messages), "message", "row"), n),
         f"{BINS}, {STORED}": (lambda: noop(bins.join(messages)), n),
         f"{BINS}, {LISTS}": (lambda: noop(bins.lists(messages)), n),
         f"{LOOPS}, {USED}": (lambda: digest(loops.join(few), "message", "row"), n_few),
         f"{LOOPS}, {STORED}": (lambda: noop(loops.join(few)), n_few),
     }
-    for name, (job, _) in jobs.items():
-        for _ in range(WARM_UPS if name.startswith(GERMANE) else 1):
-            job()  # workers load their shards, Java compiles
-    rates = in_turns(jobs, chosen.rounds, chosen.turn)
-    bins.close()
-    loops.close()
-    agree = sums[LOOPS] == digest(ready.match(few), "seq", "profile")
-    agree = agree and len({found for name, found in sums.items() if name != LOOPS}) == 1
+    for job, _ in jobs.values():
+        job()  # Java compiles
+    pipe.send((sums, few_sums, tried, list(jobs)))
+    while (asked := pipe.recv()) is not None:
+        name, seconds = asked
+        pipe.send(timed(*jobs[name], seconds))
+    session.stop()
+
+
+def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
+    """Batches of some thousand messages, in turns."""
+    pipe, other = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=sql_side, args=(other, chosen))
+    process.start()
+    sums, few_sums, tried, names = pipe.recv()
+    drawn = draw(work, chosen)
+    messages = messages_frame(session, drawn)
+    few = messages_frame(session, drawn[: chosen.loop_messages])
+    sums[GERMANE] = digest(ready.match(messages), "seq", "profile")
+    jobs: dict[str, Callable[[], Any]] = {
+        f"{GERMANE}, {USED}": lambda: digest(ready.match(messages), "seq", "profile"),
+        f"{GERMANE}, {STORED}": lambda: noop(ready.match(messages).select("seq", "profile")),
+        f"{GERMANE}, {LISTS}": lambda: noop(ready.play(messages).found),
+    }
+    for job in [*jobs.values()] * WARM_UPS:
+        job()  # workers load their shards, Java compiles
+
+    def told(name: str) -> Turn:
+        def turn(seconds: float) -> float:
+            pipe.send((name, seconds))
+            return float(pipe.recv())
+
+        return turn
+
+    turns: dict[str, Turn] = {name: partial(timed, job, chosen.batch) for name, job in jobs.items()}
+    rates = in_turns(turns | {name: told(name) for name in names}, chosen.rounds, chosen.turn)
+    pipe.send(None)
+    process.join()
+    agree = few_sums == digest(ready.match(few), "seq", "profile")
+    agree = agree and len(set(sums.values())) == 1
     return {"rates": rates, "bins": tried, "sums": sums, "answers_agree": agree}
 
 
@@ -247,8 +291,10 @@ def overhead(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]
     }
     for job in [*jobs.values()] * 3:
         job()
-    timed_jobs = {name: (job, chosen.large_batch) for name, job in jobs.items()}
-    rates = {**alone["rates"], **in_turns(timed_jobs, chosen.large_rounds, chosen.turn)}
+    turns: dict[str, Turn] = {
+        name: partial(timed, job, chosen.large_batch) for name, job in jobs.items()
+    }
+    rates = {**alone["rates"], **in_turns(turns, chosen.large_rounds, chosen.turn)}
     return {"rates": rates, "answers_agree": sums == alone["sums"]}
 
 
@@ -276,9 +322,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
 
-    session = spark.session(
-        master="local[2,4]", settings={"spark.driver.memory": chosen.driver_memory}
-    )
+    session = local_session(chosen)
     work = rq(chosen.profiles, chosen.seed)
     profiles = session.createDataFrame(
         pa.table({"id": np.arange(chosen.profiles), "condition": work.conditions()})
