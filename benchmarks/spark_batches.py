@@ -9,11 +9,12 @@ row a delivery. What is done with the rows is the same for all, and there are tw
 Spark counts them and sums up a column and a product, which is also what answers are compared by;
 and *stored*, every row is handed to Spark's `noop` sink. Beside these stands another form, a list
 of profiles a message, which SQL has to collect, handed to the sink. The nested-loop join, one job
-of which takes minutes, runs on fewer messages. Before anything is timed, every job has run: SQL's,
-which take seconds, twice; germane's, which take a tenth of one, so often that Java has compiled
-them too. Then all take turns of the same length, each of as many jobs as fit; nobody works while
-it is another's turn. SQL and germane have a Spark each, of the same settings: the gigabytes that
-SQL keeps would make the garbage of everybody in its Java dearer to collect.
+of which takes minutes, runs on fewer messages. Before anything is timed, the jobs of either side
+have run for as long: after a dozen jobs of germane's, Java still spends as much on compiling as on
+the job, after some hundred a tenth of that. Then all take turns of the same length, each of as many
+jobs as fit; nobody works while it is another's turn. SQL and germane have a Spark each, of the same
+settings: the gigabytes that SQL keeps would make the garbage of everybody in its Java dearer to
+collect.
 
 What is compared is a job on messages that are cached already, from the call of `match` to its last
 row: the driver's planning counts, reading messages from wherever they are does not.
@@ -28,10 +29,11 @@ and rows that are used, as above (by Spark; by Arrow), which is how answers are 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -53,7 +55,6 @@ USED, STORED, LISTS = "rows, used", "rows, stored", "lists, stored"
 EMBEDDED, ONLY, ALONE = "embedded", "matched only", "Spark alone: fan out, shuffle, sort"
 WANTED = {BINS: 20.0, LOOPS: 200.0}
 OVERHEAD = 0.6
-WARM_UPS = 12
 
 Turn = Callable[[float], float]
 """Seconds -> messages a second."""
@@ -121,6 +122,15 @@ class Sql:
         self.profiles.unpersist()
 
 
+def warm_up(jobs: Iterable[Callable[[], Any]], seconds: float) -> None:
+    """All jobs, one after the other, for so long: workers load their shards, Java compiles."""
+    start = time.perf_counter()
+    for job in itertools.cycle(jobs):
+        job()
+        if time.perf_counter() - start > seconds:
+            return
+
+
 def timed(job: Callable[[], Any], n_messages: int, seconds: float = 0.0) -> float:
     """Messages a second of a job, repeated for so long; once at least."""
     start, n = time.perf_counter(), 0
@@ -172,8 +182,7 @@ def sql_side(pipe: Any, chosen: Any) -> None:
         f"{LOOPS}, {USED}": (lambda: digest(loops.join(few), "message", "row"), n_few),
         f"{LOOPS}, {STORED}": (lambda: noop(loops.join(few)), n_few),
     }
-    for job, _ in jobs.values():
-        job()  # Java compiles
+    warm_up([job for job, _ in jobs.values()], chosen.warm_seconds)
     pipe.send((sums, few_sums, tried, list(jobs)))
     while (asked := pipe.recv()) is not None:
         name, seconds = asked
@@ -197,8 +206,7 @@ def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, A
         f"{GERMANE}, {STORED}": lambda: noop(ready.match(messages).select("seq", "profile")),
         f"{GERMANE}, {LISTS}": lambda: noop(ready.play(messages).found),
     }
-    for job in [*jobs.values()] * WARM_UPS:
-        job()  # workers load their shards, Java compiles
+    warm_up(jobs.values(), chosen.warm_seconds)
 
     def told(name: str) -> Turn:
         def turn(seconds: float) -> float:
@@ -289,8 +297,7 @@ def overhead(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]
         f"{GERMANE}, {USED}": lambda: digest(ready.match(messages), "seq", "profile"),
         ALONE: lambda: noop(only.sortWithinPartitions("seq")),
     }
-    for job in [*jobs.values()] * 3:
-        job()
+    warm_up(jobs.values(), chosen.warm_seconds / 4)  # Java has compiled most of it before
     turns: dict[str, Turn] = {
         name: partial(timed, job, chosen.large_batch) for name, job in jobs.items()
     }
@@ -316,6 +323,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--large-batch", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--large-rounds", type=int, default=5)
+    parser.add_argument("--warm-seconds", type=float, default=90.0, help="of each side")
     parser.add_argument("--turn", type=float, default=2.0, help="seconds a turn, at least")
     parser.add_argument("--bins", type=int, nargs="*", default=[100, 400, 1600])
     parser.add_argument("--driver-memory", default="8g")
