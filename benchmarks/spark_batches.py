@@ -3,8 +3,9 @@
     python -m benchmarks.spark_batches --profiles 500000
 
 RQ, local Spark with two cores, a batch of messages at a time. Everybody has its profiles ready:
-germane has prepared them, SQL has them cached, and exploded into bins of the best attribute where
-it joins by bins (the numbers of bins are tried, the best counts). All give the same two columns, a
+germane has prepared them, as one shard that all workers have, SQL has them cached, and exploded
+into bins of the best attribute where it joins by bins (the numbers of bins are tried, the best
+counts). All give the same two columns, a
 row a delivery. What is done with the rows is the same for all, and there are two things: *used*,
 Spark counts them and sums up a column and a product, which is also what answers are compared by;
 and *stored*, every row is handed to Spark's `noop` sink. Beside these stands another form, a list
@@ -337,12 +338,13 @@ def main(arguments: list[str] | None = None) -> int:
     ).repartition(2)
     one = messages_frame(session, work.messages(1, chosen.seed))
     start = time.perf_counter()
-    ready = spark.prepare(one, profiles, shards=2)
+    whole = spark.prepare(one, profiles, shards=1)
     prepared_s = time.perf_counter() - start
-    console.print(f"prepared {ready.profiles:,} profiles in {prepared_s:.1f} s")
-    sql = against_sql(session, work, ready, chosen)
+    console.print(f"prepared {whole.profiles:,} profiles in {prepared_s:.1f} s")
+    sql = against_sql(session, work, whole, chosen)
     show(f"RQ, batches of {chosen.batch:,}", sql["rates"])
-    large = overhead(session, work, ready, chosen)
+    halves = spark.prepare(one, profiles, shards=2)
+    large = overhead(session, work, halves, chosen)
     show(f"RQ, batches of {chosen.large_batch:,}, two cores", large["rates"])
     session.stop()
     bars = [
