@@ -119,7 +119,9 @@ def prepare(
     """Register profiles once, for many batches of messages: ``prepare(…).match(messages)``.
 
     Of ``messages`` and ``updates`` only the columns are looked at. ``path`` is a directory that
-    all executors see; by default a temporary one, which will do on one machine.
+    all executors see; by default a temporary one, which will do on one machine. Small sets of
+    profiles, up to 256 MB when compiled, are in every worker; with ``shards=1`` they take longer
+    to prepare, and jobs on them are up to a tenth shorter.
     """
     if "seq" in profiles.columns:
         raise InvalidValue("profiles that are prepared are there before everything: drop seq")
