@@ -316,7 +316,8 @@ def draw(means: dict[str, Any], out: Path) -> None:
             back = RECOVERED * curve["share before"] * curve["knows"]
             panel.axhline(back, linestyle=":", color=color)
             words = f"recovered ({name})"
-            at_x, below = AFTER[-1] if at else AFTER[-3], "bottom" if at else "top"
+            clear = at or curve["after"][-1] > back + 0.05  # of the curve
+            at_x, below = AFTER[-1] if clear else AFTER[-3], "bottom" if at else "top"
             panel.annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
         panel.axvline(50, linestyle=":", linewidth=0.8, color="0.5")
         panel.set_ylim(0, 1)
