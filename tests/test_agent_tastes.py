@@ -151,18 +151,23 @@ def test_keywords_find_some_and_who_knows_finds_most(people):
     assert sorted(ranked, key=mean.get) == ranked
 
 
-def test_one_taste_is_measured_only_where_it_holds_and_against_who_knows(people):
+def test_one_taste_is_measured_where_it_holds_and_everywhere(people):
     """Who knows the old tastes loses by the change; who knows all but the new comes back."""
     person, new = people[2], people[2].changed(1)
     gone = {i.topic for i in person.interests} - {i.topic for i in new.interests}
     held = one_taste.where_it_holds(person, 5)
     assert len(held) == 5
     assert all(gone <= person.active(context) for context in held)
-    stuck = one_taste.summed([one_taste.move(person, _Knows)])
-    assert stuck["share before"] == pytest.approx(1.0)
-    assert len(set(stuck["after"])) == 1
-    assert stuck["after"][0] < 0.95 * stuck["before"]
-    assert one_taste.recovery(stuck, interests.AFTER, 0.95) == np.inf
-    back = one_taste.summed([one_taste.move(person, None)])
-    assert one_taste.recovery(back, interests.AFTER, 0.95) < np.inf
-    assert back["after"][-1] > stuck["after"][-1]
+    lost = {}
+    for where in one_taste.MEASURED:
+        stuck = one_taste.summed([one_taste.move(person, _Knows, where)])
+        assert stuck["share before"] == pytest.approx(1.0)
+        assert len(set(stuck["after"])) == 1
+        lost[where] = 1.0 - stuck["after"][0] / stuck["before"]
+        assert lost[where] > 0.05
+        assert one_taste.recovery(stuck, interests.AFTER, 0.95) == np.inf
+        back = one_taste.summed([one_taste.move(person, None, where)])
+        assert one_taste.recovery(back, interests.AFTER, 0.95) < np.inf
+        assert back["after"][-1] > stuck["after"][-1]
+    assert lost["everywhere"] < lost["where it holds"]
+    assert one_taste.everywhere(person, 5) == interests.Days(person).held[:5]

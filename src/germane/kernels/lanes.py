@@ -91,10 +91,7 @@ def count_bits(typing_context: Any, word: Any) -> Any:
     """Number of set bits."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
-        )
-        return builder.call(function, [args[0]])
+        return builder.ctpop(args[0])
 
     return types.int64(types.uint64), generate
 
@@ -403,9 +400,6 @@ def _gather_sixteens(builder: Any, source: Any, base: Any, lanes: Any, target: A
         ir.FunctionType(_SIXTEEN, [_SIXTEEN, _SIXTEEN, mask_type]),
         "llvm.x86.avx512.mask.compress.v16i32",
     )
-    population = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
-    )
     for part in range(4):
         shifted = builder.lshr(lanes, ir.Constant(_I64, 16 * part))
         mask = builder.bitcast(builder.trunc(shifted, _I16), mask_type)
@@ -416,7 +410,7 @@ def _gather_sixteens(builder: Any, source: Any, base: Any, lanes: Any, target: A
         packed = builder.call(compress, [values, values, mask])
         builder.store(packed, where).align = 4
         here = builder.and_(shifted, ir.Constant(_I64, 0xFFFF))
-        at = builder.add(at, builder.call(population, [here]))
+        at = builder.add(at, builder.ctpop(here))
     return at
 
 
@@ -436,10 +430,7 @@ def _gather_by_places(
         ir.FunctionType(_SIXTEEN, [_SIXTEEN, _SIXTEEN, _SIXTEEN]),
         "llvm.x86.avx512.vpermi2var.d.512",
     )
-    population = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
-    )
-    count = builder.call(population, [lanes])
+    count = builder.ctpop(lanes)
     numbers = ir.Constant(numbers_type, list(range(LANES)))
     packed = builder.call(compress, [numbers, numbers, builder.bitcast(lanes, mask_type)])
     values = []
@@ -494,9 +485,6 @@ def _squeeze_halves(builder: Any, source: Any, base: Any, lanes: Any, target: An
         ir.FunctionType(half, [half, half, mask_type]),
         "llvm.x86.avx512.mask.compress.v32i16",
     )
-    population = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
-    )
     for part in range(2):
         shifted = builder.lshr(lanes, ir.Constant(_I64, 32 * part))
         mask = builder.bitcast(builder.trunc(shifted, ir.IntType(32)), mask_type)
@@ -506,7 +494,7 @@ def _squeeze_halves(builder: Any, source: Any, base: Any, lanes: Any, target: An
         where = builder.bitcast(builder.gep(target, [at]), half.as_pointer())
         builder.store(builder.call(compress, [values, values, mask]), where).align = 2
         here = builder.and_(lanes, ir.Constant(_I64, 0xFFFFFFFF))
-        at = builder.add(at, builder.call(population, [here]))
+        at = builder.add(at, builder.ctpop(here))
 
 
 def _gather_octets(builder: Any, source: Any, base: Any, lanes: Any, target: Any, at: Any) -> Any:
@@ -522,9 +510,6 @@ def _gather_octets(builder: Any, source: Any, base: Any, lanes: Any, target: Any
     permute = cgutils.get_or_insert_function(
         module, ir.FunctionType(_OCTET, [_OCTET, _OCTET]), "llvm.x86.avx2.permd"
     )
-    population = cgutils.get_or_insert_function(
-        module, ir.FunctionType(_I64, [_I64]), "llvm.ctpop.i64"
-    )
     for octet in range(8):
         shifted = builder.lshr(lanes, ir.Constant(_I64, 8 * octet))
         byte = builder.and_(shifted, ir.Constant(_I64, 255))
@@ -534,7 +519,7 @@ def _gather_octets(builder: Any, source: Any, base: Any, lanes: Any, target: Any
         values.align = 4
         where = builder.bitcast(builder.gep(target, [at]), _OCTET.as_pointer())
         builder.store(builder.call(permute, [values, order]), where).align = 4
-        at = builder.add(at, builder.call(population, [byte]))
+        at = builder.add(at, builder.ctpop(byte))
     return at
 
 
