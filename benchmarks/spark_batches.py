@@ -5,17 +5,16 @@
 RQ, local Spark with two cores, a batch of messages at a time. Everybody has its profiles ready:
 germane has prepared them, as one shard that all workers have, SQL has them cached, and exploded
 into bins of the best attribute where it joins by bins (the numbers of bins are tried, the best
-counts). All give the same two columns, a
-row a delivery. What is done with the rows is the same for all, and there are two things: *used*,
-Spark counts them and sums up a column and a product, which is also what answers are compared by;
-and *stored*, every row is handed to Spark's `noop` sink. Beside these stands another form, a list
-of profiles a message, which SQL has to collect, handed to the sink. The nested-loop join, one job
-of which takes minutes, runs on fewer messages. Before anything is timed, the jobs of either side
-have run for as long: after a dozen jobs of germane's, Java still spends as much on compiling as on
-the job, after some hundred a tenth of that. Then all take turns of the same length, each of as many
-jobs as fit; nobody works while it is another's turn. SQL and germane have a Spark each, of the same
-settings: the gigabytes that SQL keeps would make the garbage of everybody in its Java dearer to
-collect.
+counts). All give the same two columns, a row a delivery. What is done with the rows is the same for
+all, and there are two things: *used*, Spark counts them and sums up a column and a product, which
+is also what answers are compared by; and *stored*, every row is handed to Spark's `noop` sink.
+Beside these stands another form, a list of profiles a message, which SQL has to collect, handed to
+the sink. The nested-loop join, one job of which takes minutes, runs on fewer messages. Before
+anything is timed, the jobs of either side have run for as long: after a dozen jobs of germane's,
+Java still spends as much on compiling as on the job, after some hundred a tenth of that. Then all
+take turns of the same length, each of as many jobs as fit; nobody works while it is another's turn.
+SQL and germane have a Spark each, of the same settings: the gigabytes that SQL keeps would make the
+garbage of everybody in its Java dearer to collect.
 
 What is compared is a job on messages that are cached already, from the call of `match` to its last
 row: the driver's planning counts, reading messages from wherever they are does not.
@@ -197,6 +196,7 @@ def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, A
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=sql_side, args=(other, chosen))
     process.start()
+    other.close()  # so that its end is noticed
     sums, few_sums, tried, names = pipe.recv()
     drawn = draw(work, chosen)
     messages = messages_frame(session, drawn)
