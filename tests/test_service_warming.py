@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -66,6 +67,21 @@ def test_parts_are_right(part):
     from germane.service.warming import rehearse
 
     assert rehearse(part)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_part_without_its_package_is_passed_over(installed, monkeypatch):
+    """A newcomer, whose demo needs no lxml, was warned of documents."""
+    from germane.service import warming
+
+    told = []
+    journal = SimpleNamespace(warning=lambda *_, part, error: told.append(part))
+    monkeypatch.setattr(warming, "journal", journal)
+    monkeypatch.setattr("germane.service.processes.follow", lambda parent: None)
+    monkeypatch.setattr(warming, "rehearse", lambda part: 1 / 0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if installed else None)
+    warming.main("documents")
+    assert told == (["documents"] if installed else [])
 
 
 def test_readiness_tells_what_is_waited_for(tmp_path):

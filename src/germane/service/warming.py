@@ -9,6 +9,7 @@ the side by a patient process, and read from disk by the matcher when it needs i
     python -m germane.service.warming first|rest|<part>
 """
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -172,6 +173,8 @@ PARTS: dict[str, Callable[[Rehearsal], int]] = {
     "documents": _documents,
     "addresses": _addresses,
 }
+NEEDS = {"documents": "lxml"}
+"""Parts for packages that need not be installed; without them nobody uses the part."""
 
 
 def rehearse(part: str) -> int:
@@ -234,9 +237,11 @@ def main(what: str) -> None:
     if what == "rest":
         os.nice(19)
     for part in PARTS if what == "rest" else (what,):
+        if part in NEEDS and importlib.util.find_spec(NEEDS[part]) is None:
+            continue
         try:
             rehearse(part)
-        except Exception as error:  # a package may be missing; then nobody uses that part
+        except Exception as error:  # then those who use it first wait for their kernels
             journal.warning("not_rehearsed", part=part, error=repr(error))
 
 
