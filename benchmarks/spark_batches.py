@@ -17,13 +17,16 @@ SQL and germane have a Spark each, of the same settings: the gigabytes that SQL 
 garbage of everybody in its Java dearer to collect.
 
 What is compared is a job on messages that are cached already, from the call of `match` to its last
-row: the driver's planning counts, reading messages from wherever they are does not.
+row: the driver's planning counts, reading messages from wherever they are does not. SQL's joins
+take it for granted that no message is there twice; germane finds out, by a shuffle, unless it is
+told. It is measured both ways: as it is, and *distinct*, where it is told.
 
 Then, at larger batches, germane on Spark against the embedded filter on the same two cores: two
-processes with half of the profiles each, which both match all messages, as the two shards do. Both
-sides deliver in the same form, and there are three: a list of profiles a message (what shards give
-to Spark, and `Deliveries.to_lists`), a row a delivery (`spark.match`, and `Deliveries.to_arrow`),
-and rows that are used, as above (by Spark; by Arrow), which is how answers are compared.
+processes that have all profiles, each of which matches half of the messages, as the two workers do.
+Both sides deliver in the same form, by turns, and there are three: a list of profiles a message
+(what shards give to Spark, and `Deliveries.to_lists`), a row a delivery (`spark.match`, and
+`Deliveries.to_arrow`), and rows that are used, as above (by Spark; by Arrow), which is how answers
+are compared.
 """
 
 from __future__ import annotations
@@ -51,8 +54,10 @@ from .rounds import Bar, console, ratio, show_bars
 from .workloads import ATTRIBUTES, DOMAIN, N_ATTRIBUTES, rq
 
 GERMANE, BINS, LOOPS = "germane.spark", "Spark SQL, bins", "Spark SQL, nested loops"
+TOLD = f"{GERMANE}, distinct"
+PROMISED = {GERMANE: False, TOLD: True}
 USED, STORED, LISTS = "rows, used", "rows, stored", "lists, stored"
-EMBEDDED, ONLY, ALONE = "embedded", "matched only", "Spark alone: fan out, shuffle, sort"
+EMBEDDED, ONLY, ALONE = "embedded", "matched only", "Spark alone: shuffle"
 WANTED = {BINS: 20.0, LOOPS: 200.0}
 OVERHEAD = 0.6
 
@@ -190,6 +195,18 @@ def sql_side(pipe: Any, chosen: Any) -> None:
     session.stop()
 
 
+def jobs_of_germane(ready: Any, messages: Any) -> dict[str, Callable[[], Any]]:
+    """Every form, with and without the promise."""
+    jobs: dict[str, Callable[[], Any]] = {}
+    for name, told in PROMISED.items():
+        match = partial(ready.match, messages, distinct=told)
+        play = partial(ready.play, messages, distinct=told)
+        jobs[f"{name}, {USED}"] = lambda m=match: digest(m(), "seq", "profile")
+        jobs[f"{name}, {STORED}"] = lambda m=match: noop(m().select("seq", "profile"))
+        jobs[f"{name}, {LISTS}"] = lambda p=play: noop(p().found)
+    return jobs
+
+
 def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
     """Batches of some thousand messages, in turns."""
     pipe, other = multiprocessing.Pipe()
@@ -201,23 +218,18 @@ def against_sql(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, A
     drawn = draw(work, chosen)
     messages = messages_frame(session, drawn)
     few = messages_frame(session, drawn[: chosen.loop_messages])
-    sums[GERMANE] = digest(ready.match(messages), "seq", "profile")
-    jobs: dict[str, Callable[[], Any]] = {
-        f"{GERMANE}, {USED}": lambda: digest(ready.match(messages), "seq", "profile"),
-        f"{GERMANE}, {STORED}": lambda: noop(ready.match(messages).select("seq", "profile")),
-        f"{GERMANE}, {LISTS}": lambda: noop(ready.play(messages).found),
-    }
+    for name, told in PROMISED.items():
+        sums[name] = digest(ready.match(messages, distinct=told), "seq", "profile")
+    jobs = jobs_of_germane(ready, messages)
     warm_up(jobs.values(), chosen.warm_seconds)
 
-    def told(name: str) -> Turn:
-        def turn(seconds: float) -> float:
-            pipe.send((name, seconds))
-            return float(pipe.recv())
-
-        return turn
+    def ask(name: str, seconds: float) -> float:
+        pipe.send((name, seconds))
+        return float(pipe.recv())
 
     turns: dict[str, Turn] = {name: partial(timed, job, chosen.batch) for name, job in jobs.items()}
-    rates = in_turns(turns | {name: told(name) for name in names}, chosen.rounds, chosen.turn)
+    turns |= {name: partial(ask, name) for name in names}
+    rates = in_turns(turns, chosen.rounds, chosen.turn)
     pipe.send(None)
     process.join()
     agree = few_sums == digest(ready.match(few), "seq", "profile")
@@ -243,67 +255,65 @@ FORMS: dict[str, Callable[[Any], Any] | None] = {
 }
 
 
-def _embedded(part: int, chosen: Any, gate: Any, out: Any) -> None:
-    """Half of the profiles in a process of its own; both match the same messages at once."""
+def _embedded(part: int, pipe: Any, chosen: Any) -> None:
+    """A process with all profiles: matches its half of the messages, in the form it is told."""
     work = rq(chosen.profiles, chosen.seed)
     f = germane.Filter(schema=dict.fromkeys(ATTRIBUTES, "number"))
-    ids = np.arange(chosen.profiles)[part::2]
-    conditions = work.conditions()[part::2]
-    f.subscribe_many(ids, conditions)
+    f.subscribe_many(np.arange(chosen.profiles), work.conditions())
     drawn = work.messages(chosen.large_batch, chosen.seed + 2)
+    seqs = np.arange(len(drawn))[part::2]
     table = pa.table(
-        {"seq": np.arange(len(drawn)), "kind": ["message"] * len(drawn),
-         "id": np.arange(len(drawn))}
-        | {name: drawn[:, a] for a, name in enumerate(ATTRIBUTES)}
-    )  # fmt: skip
-    for round_ in range(2 + chosen.large_rounds):
-        for name, form in FORMS.items():
-            gate.wait()
-            f.rewind()
-            start = time.perf_counter()
-            found = f.process(table)
-            answer = form(found) if form is not None else None
-            took = time.perf_counter() - start
-            if round_ > 1:
-                out.put((part, name, took, answer if form is use else None))
+        {"seq": seqs, "kind": ["message"] * len(seqs), "id": seqs}
+        | {name: drawn[seqs, a] for a, name in enumerate(ATTRIBUTES)}
+    )
+    while (name := pipe.recv()) is not None:
+        f.rewind()
+        found, form = f.process(table), FORMS[name]
+        answer = form(found) if form is not None else None
+        pipe.send(answer if form is use else None)
 
 
-def embedded(chosen: Any) -> dict[str, Any]:
-    context = multiprocessing.get_context("spawn")
-    gate, out = context.Barrier(2), context.Queue()
-    workers = [context.Process(target=_embedded, args=(p, chosen, gate, out)) for p in range(2)]
-    for worker in workers:
-        worker.start()
-    told = [out.get() for _ in range(2 * len(FORMS) * chosen.large_rounds)]
-    for worker in workers:
-        worker.join()
-    rates = {}
-    for name in FORMS:
-        per = [[t for p, kind, t, _ in told if (p, kind) == (part, name)] for part in range(2)]
-        rates[name] = [chosen.large_batch / max(pair) for pair in zip(*per, strict=True)]
-    halves = {p: answer for p, _, _, answer in told if answer}
-    sums = [sum(both) for both in zip(*halves.values(), strict=True)]
-    return {"rates": rates, "sums": sums}
+class Embedded:
+    """Two processes with a filter each."""
+
+    def __init__(self, chosen: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipes = []
+        for part in range(2):
+            pipe, other = multiprocessing.Pipe()
+            context.Process(target=_embedded, args=(part, other, chosen), daemon=True).start()
+            other.close()  # so that its end is noticed
+            self.pipes.append(pipe)
+
+    def job(self, name: str) -> list[Any]:
+        """A batch, half of it by each."""
+        for pipe in self.pipes:
+            pipe.send(name)
+        return [pipe.recv() for pipe in self.pipes]
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.send(None)
 
 
 def overhead(session: Any, work: Any, ready: Any, chosen: Any) -> dict[str, Any]:
+    """Larger batches, in turns with embedded filters."""
     console.print(f"embedded, two processes, {chosen.large_batch:,} messages a batch")
-    alone = embedded(chosen)
+    alone = Embedded(chosen)
+    halves = alone.job(f"{EMBEDDED}, {USED}")
     messages = messages_frame(session, work.messages(chosen.large_batch, chosen.seed + 2))
-    sums = list(digest(ready.match(messages), "seq", "profile"))
-    only = messages.selectExpr("*", "explode(sequence(0, 1)) _k").repartitionById(2, "_k")
-    jobs = {
-        f"{GERMANE}, {LISTS}": lambda: noop(ready.play(messages).found),
-        f"{GERMANE}, {STORED}": lambda: noop(ready.match(messages)),
-        f"{GERMANE}, {USED}": lambda: digest(ready.match(messages), "seq", "profile"),
-        ALONE: lambda: noop(only.sortWithinPartitions("seq")),
-    }
+    sums = digest(ready.match(messages), "seq", "profile")
+    jobs = {name: partial(alone.job, name) for name in FORMS}
+    jobs |= jobs_of_germane(ready, messages)
+    jobs[ALONE] = lambda: noop(messages.repartition(2, "seq"))
     warm_up(jobs.values(), chosen.warm_seconds / 4)  # Java has compiled most of it before
     turns: dict[str, Turn] = {
         name: partial(timed, job, chosen.large_batch) for name, job in jobs.items()
     }
-    rates = {**alone["rates"], **in_turns(turns, chosen.large_rounds, chosen.turn)}
-    return {"rates": rates, "answers_agree": sums == alone["sums"]}
+    rates = in_turns(turns, chosen.large_rounds, chosen.turn)
+    alone.close()
+    agree = list(sums) == [sum(both) for both in zip(*halves, strict=True)]
+    return {"rates": rates, "answers_agree": agree}
 
 
 def show(title: str, rates: dict[str, list[float]]) -> None:
@@ -324,7 +334,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--large-batch", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--large-rounds", type=int, default=5)
-    parser.add_argument("--warm-seconds", type=float, default=90.0, help="of each side")
+    parser.add_argument("--warm-seconds", type=float, default=180.0, help="of each side")
     parser.add_argument("--turn", type=float, default=2.0, help="seconds a turn, at least")
     parser.add_argument("--bins", type=int, nargs="*", default=[100, 400, 1600])
     parser.add_argument("--driver-memory", default="8g")
@@ -338,29 +348,26 @@ def main(arguments: list[str] | None = None) -> int:
     ).repartition(2)
     one = messages_frame(session, work.messages(1, chosen.seed))
     start = time.perf_counter()
-    whole = spark.prepare(one, profiles, shards=1)
+    ready = spark.prepare(one, profiles, shards=1)
     prepared_s = time.perf_counter() - start
-    console.print(f"prepared {whole.profiles:,} profiles in {prepared_s:.1f} s")
-    sql = against_sql(session, work, whole, chosen)
+    console.print(f"prepared {ready.profiles:,} profiles in {prepared_s:.1f} s")
+    sql = against_sql(session, work, ready, chosen)
     show(f"RQ, batches of {chosen.batch:,}", sql["rates"])
-    halves = spark.prepare(one, profiles, shards=2)
-    large = overhead(session, work, halves, chosen)
+    large = overhead(session, work, ready, chosen)
     show(f"RQ, batches of {chosen.large_batch:,}, two cores", large["rates"])
     session.stop()
     bars = [
         Bar(
-            f"{GERMANE} / {name}, {form}",
-            ratio(sql["rates"][f"{GERMANE}, {form}"], sql["rates"][f"{name}, {form}"]),
+            f"{ours} / {name}, {form}",
+            ratio(part["rates"][f"{ours}, {form}"], part["rates"][f"{name}, {form}"]),
             wanted,
         )
-        for name, wanted in WANTED.items()
+        for part, peers in ((sql, WANTED), (large, {EMBEDDED: OVERHEAD}))
+        for name, wanted in peers.items()
+        for ours in PROMISED
         for form in (USED, STORED, LISTS)
-        if f"{name}, {form}" in sql["rates"]
+        if f"{name}, {form}" in part["rates"]
     ]
-    for form in (USED, STORED, LISTS):
-        rates = large["rates"]
-        share = ratio(rates[f"{GERMANE}, {form}"], rates[f"{EMBEDDED}, {form}"])
-        bars.append(Bar(f"{GERMANE} / {EMBEDDED}, {form}", share, OVERHEAD))
     show_bars(bars)
     observed = {"prepared_s": prepared_s, "sql": sql, "large": large,
                 "bars": [bar.as_dict() for bar in bars]}  # fmt: skip

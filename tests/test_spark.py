@@ -224,19 +224,36 @@ def test_prepared_once(session, tmp_path, monkeypatch, seed, shards):
     refused = embedded(before, [])[1]
     assert sorted((None, json.loads(r["event"])["id"]) for r in ready.rejected) == sorted(refused)
     twice = messages.union(messages.where("seq % 3 = 0"))
-    for part, given, small in (
-        (None, messages, 1 << 30),
-        (updates, messages, 1 << 30),
-        (None, twice, 1 << 30),  # updates were that job's alone
-        (None, twice, 0),
+    apart = messages.repartition(5)  # in no order, as they come
+    for part, given, small, distinct in (
+        (None, messages, 1 << 30, False),
+        (updates, messages, 1 << 30, False),
+        (None, twice, 1 << 30, False),  # updates were that job's alone
+        (None, twice, 0, False),
+        (None, apart, 1 << 30, True),
+        (None, apart, 0, True),
+        (updates, apart, 1 << 30, True),
     ):
         monkeypatch.setattr("germane.spark.prepared.EVERYWHERE_BYTES", small)
-        found = sorted(map(tuple, ready.match(given, part).collect()), key=str)
+        found = sorted(map(tuple, ready.match(given, part, distinct).collect()), key=str)
         chosen = [e for e in events if part is not None or e["kind"] == "message"]
         assert found == embedded(before, chosen)[0]
         assert len(found) > 20
     with pytest.raises(germane.GermaneError, match="when profiles were prepared it was number"):
         ready.match(session.createDataFrame([], "seq long, id string, x string"))
+
+
+def test_messages_that_are_distinct_stay_where_they_are(session):
+    """No shuffle, unless the promise is missing; one that is broken in one partition harms none."""
+    profiles = session.createDataFrame([("p", "x > 3")], "id string, condition string")
+    rows = [(i % 20, f"m{i % 20}", float(i % 20)) for i in range(40)]
+    twice = session.createDataFrame(rows, "seq long, id string, x double").coalesce(1)
+    ready = spark.prepare(twice, profiles, shards=1)
+    for distinct, shuffles in ((False, 1), (True, 0)):
+        found = ready.match(twice, distinct=distinct)
+        plan = found._jdf.queryExecution().executedPlan().toString()
+        assert plan.count("Exchange") == shuffles
+        assert sorted(row.seq for row in found.collect()) == list(range(4, 20))
 
 
 def test_integer_ids_stay_integers(session):

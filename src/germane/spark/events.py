@@ -145,13 +145,13 @@ def merge_messages(messages: DataFrame, agreed: Layout, n_shards: int) -> DataFr
     return messages.selectExpr(f"explode({_all_shards(n_shards)}) AS {SHARD}", *columns)
 
 
-def gather_messages(messages: DataFrame, agreed: Layout, n_parts: int) -> DataFrame:
-    """Messages alone, each once, as structs in one column; those of one ``seq`` come together.
+def message_structs(messages: DataFrame, agreed: Layout) -> DataFrame:
+    """Messages alone, each once, as structs in one column.
 
     One column, since the driver asks the JVM about each column of a frame that goes to Python.
     """
     columns = ", ".join(_message_columns(messages, agreed))
-    return messages.selectExpr(f"struct({columns}) AS {EVENT}").repartition(n_parts, f"{EVENT}.seq")
+    return messages.selectExpr(f"struct({columns}) AS {EVENT}")
 
 
 def _message_columns(messages: DataFrame, agreed: Layout) -> list[str]:

@@ -35,10 +35,10 @@ from germane.spark.batch import (
 from germane.spark.events import (
     Inputs,
     check_shards,
-    gather_messages,
     layout,
     merge,
     merge_before,
+    message_structs,
     with_parsed,
 )
 from germane.spark.graphs import described
@@ -65,11 +65,20 @@ class Prepared(NamedTuple):
     rejected: list[dict[str, Any]]  # dead letters
     nbytes: int  # of all shards, saved
 
-    def match(self, messages: DataFrame, updates: DataFrame | None = None) -> DataFrame:
-        """Who gets which message, as ``spark.match`` has it."""
-        return self.play(messages, updates).deliveries
+    def match(
+        self, messages: DataFrame, updates: DataFrame | None = None, distinct: bool = False
+    ) -> DataFrame:
+        """Who gets which message, as ``spark.match`` has it.
 
-    def play(self, messages: DataFrame, updates: DataFrame | None = None) -> Results:
+        ``distinct`` is your promise that no ``seq`` is there twice, as is true of the offsets of a
+        log. Where profiles are small, messages then need not be shuffled to find out: they are
+        matched where they are, in the partitions that they have.
+        """
+        return self.play(messages, updates, distinct).deliveries
+
+    def play(
+        self, messages: DataFrame, updates: DataFrame | None = None, distinct: bool = False
+    ) -> Results:
         """As ``match``, with the dead letters beside the deliveries."""
         inputs = Inputs(messages, None, None, updates)
         given = layout(inputs, graphs=self.agreed.graphs)
@@ -88,7 +97,9 @@ class Prepared(NamedTuple):
         inputs = inputs._replace(messages=messages)
         small = self.nbytes <= EVERYWHERE_BYTES and self.shards <= MOST_KEPT
         if small and updates is None:
-            ordered = gather_messages(messages, agreed, self._n_tasks(inputs.session))
+            ordered = message_structs(messages, agreed)
+            if not distinct:
+                ordered = ordered.repartition(self._n_tasks(inputs.session), f"{EVENT}.seq")
             function = _everywhere_function(self.path, self.shards, agreed)
         else:
             function = _play_function(self.path, agreed, keeps=updates is None)
@@ -222,7 +233,10 @@ def _everywhere_function(
 def play_everywhere(
     batches: Iterator[Any], path: str, n_shards: int, agreed: Layout
 ) -> Iterator[Any]:
-    """Messages, each once and in any order, through all shards; this worker has or loads them."""
+    """Messages, in any order, through all shards; this worker has or loads them.
+
+    What comes twice counts once, if it comes to the same task.
+    """
     seen = Seen()
     for batch in batches:
         if not batch.num_rows:
