@@ -2,7 +2,9 @@
 
 import ast
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -36,6 +38,19 @@ def test_an_old_python_is_told_what_is_missing(dev, monkeypatch, capsys):
     monkeypatch.setattr(dev.shutil, "which", lambda name: None)
     assert dev.main(["demo"]) == 1
     assert "needs Python 3.11 or newer; this is 3.8" in capsys.readouterr().err
+
+
+def test_who_reads_no_further_sees_no_traceback():
+    """As in ``dev.py --help | head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, ROOT / "dev.py", "--help"], stdout=writer, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_constraints_are_exact_versions_without_hosts_or_hashes():
