@@ -267,6 +267,19 @@ def test_integer_ids_stay_integers(session):
     assert [kind for _, kind in found.dtypes] == ["bigint", "bigint", "int", "bigint"]
 
 
+@pytest.mark.parametrize("ids", ["string", "long"])
+@pytest.mark.parametrize("owned", [False, True])
+def test_spark_knows_that_profiles_are_not_null(session, ids, owned):
+    """Else it looks for nulls, and notes them, in every row."""
+    messages = session.createDataFrame([], f"seq long, id {ids}, x double")
+    owner = f", context {ids}" if owned else ""
+    profiles = session.createDataFrame([], f"id {ids}, condition string{owner}")
+    found = spark.match(messages, profiles, shards=1)
+    nullable = {field.name: field.nullable for field in found.schema.fields}
+    assert not nullable["seq"]
+    assert not nullable["profile"]
+
+
 def test_without_seq_there_is_no_message(session):
     messages = session.createDataFrame([(None, "m", 5.0)], "seq long, id string, x double")
     profiles = session.createDataFrame([("p", "x > 3")], "id string, condition string")

@@ -106,10 +106,11 @@ def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
     """One row a delivery; dead letters have no profiles, and so no rows.
 
     What is never null is said to be so: the JVM then has no nulls to look for, or to note, in each
-    of millions of rows.
+    of millions of rows. That goes for an empty list, too: ``array()`` cast to a list of ids might
+    have nulls in it for all that Spark knows, and with it every list.
     """
     seq = "coalesce(seq, 0L) AS seq"
-    profiles = f"coalesce(profiles, CAST(array() AS array<{agreed.ids}>))"
+    profiles = f"coalesce(profiles, slice(array(CAST(0 AS {agreed.ids})), 1, 0))"
     message = f"CAST(message AS {agreed.message}) AS message"
     nobody = f"CAST(NULL AS {agreed.context}) AS context"
     if agreed.owned or agreed.document:
