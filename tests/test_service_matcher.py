@@ -5,12 +5,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import service_oracle
 from service_kit import CONDITIONS, Kit, change, message, nats_server, postgres_server, random_step
 
 from germane.service import matcher as matching
 from germane.service import tables
+from germane.service.clock import SECOND
+from germane.service.gauges import SAMPLE, Tally
 from germane.service.log import Entry
 
 pytestmark = pytest.mark.xdist_group("service")
@@ -376,3 +379,17 @@ def test_checkpoints_keep_the_write_ahead_log_short(tmp_path, monkeypatch):
     with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as alone:  # without its log
         assert alone.execute("SELECT count(*) FROM deliveries").fetchone() == (34_010,)
     engine.dispose()
+
+
+def test_what_was_slow_once_is_soon_forgotten():
+    """Percentiles are of the last seconds: the first messages wait until the filter is ready."""
+    tally, start = Tally(), 1_000_000_000
+    assert tally.percentiles(start) == (0.0, 0.0)
+    tally.add_latencies(np.full(50, 9_843_000), start)
+    tally.add_latencies(np.full(10, 12_000), start + 5 * SECOND)
+    assert tally.percentiles(start + 9 * SECOND) == (9843.0, 9843.0)
+    assert tally.percentiles(start + 11 * SECOND) == (12.0, 12.0)
+    assert tally.percentiles(start + 16 * SECOND) == (0.0, 0.0)
+    for second in range(3):
+        tally.add_latencies(np.full(SAMPLE, 1_000 * (second + 1)), start + second * SECOND)
+    assert tally.percentiles(start + 3 * SECOND) == (3.0, 3.0)  # and no more than a sample

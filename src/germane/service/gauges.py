@@ -19,6 +19,7 @@ from germane.service.tenant import Step, Tenant
 EVERY_S = 1.0
 KEPT_S = 3_600
 SAMPLE = 20_000
+LATELY_S = 10.0
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -28,29 +29,38 @@ class Tally:
     def __init__(self) -> None:
         self.events = self.messages = self.deliveries = self.rejected = 0
         self.seconds = 0.0
-        self.latencies: deque[np.ndarray[Any, Any]] = deque()
+        self.latencies: deque[tuple[int, np.ndarray[Any, Any]]] = deque()  # the oldest first
         self.n_sampled = 0
         self.buckets = [0] * (len(BOUNDS_S) + 1)
         self.latency_sum_s = 0.0
         self.before = (0, 0, 0)
 
-    def add_latencies(self, micros: Any) -> None:
-        """Note how long deliveries took from the door."""
-        self.latencies.append(micros)
+    def add_latencies(self, micros: Any, moment: int) -> None:
+        """Note how long deliveries of a moment took from the door."""
+        self.latencies.append((moment, micros))
         self.n_sampled += len(micros)
         while self.n_sampled > SAMPLE and len(self.latencies) > 1:
-            self.n_sampled -= len(self.latencies.popleft())
+            self._forget_oldest()
         places = np.searchsorted(np.array(BOUNDS_S) * SECOND, micros)
         for place, n in enumerate(np.bincount(places, minlength=len(self.buckets)).tolist()):
             self.buckets[place] += n
         self.latency_sum_s += float(micros.sum()) / SECOND
 
-    def percentiles(self) -> tuple[float, float]:
-        """p50 and p99 of accept to delivery, in milliseconds."""
+    def percentiles(self, moment: int) -> tuple[float, float]:
+        """p50 and p99 of accept to delivery, in milliseconds, of the seconds before a moment.
+
+        Of no deliveries they are 0. What was slow once, as the first ones are, is soon forgotten.
+        """
+        while self.latencies and self.latencies[0][0] < moment - LATELY_S * SECOND:
+            self._forget_oldest()
         if not self.n_sampled:
             return 0.0, 0.0
-        p50, p99 = np.percentile(np.concatenate(list(self.latencies)), (50, 99)) / 1000
+        taken = np.concatenate([micros for _, micros in self.latencies])
+        p50, p99 = np.percentile(taken, (50, 99)) / 1000
         return float(p50), float(p99)
+
+    def _forget_oldest(self) -> None:
+        self.n_sampled -= len(self.latencies.popleft()[1])
 
 
 class Gauges:
@@ -80,7 +90,8 @@ class Gauges:
             if rows:
                 tally = self._tally(tenant)
                 tally.deliveries += len(rows)
-                tally.add_latencies(moment - np.fromiter((row[4] for row in rows), np.int64))
+                accepted = np.fromiter((row[4] for row in rows), np.int64)
+                tally.add_latencies(moment - accepted, moment)
 
     def due(self) -> bool:
         """Whether it is time to write."""
@@ -97,7 +108,7 @@ class Gauges:
             tally = self._tally(number)
             counts = (tally.events, tally.messages, tally.deliveries)
             rates = [(a - b) / elapsed for a, b in zip(counts, tally.before, strict=True)]
-            p50, p99 = tally.percentiles()
+            p50, p99 = tally.percentiles(now)
             if counts != tally.before or not points:
                 rounded = [round(rate) for rate in rates]
                 points.append((number, now, *rounded, lag.get(number, 0), p50, p99))

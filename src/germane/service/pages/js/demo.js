@@ -7,6 +7,7 @@ import { FACES, Town } from "./town.js";
 
 const POLL_MS = 500;
 const NEWS = 14;
+const CATCHING_UP_MS = 2000;
 const TASKS = ["leisure", "work", "meeting", "lunch", "sport"];
 const ASKS = [
   ["Food near me", "topic WITHIN 'Food' AND DISTANCE(position, context.position) <= 800"],
@@ -212,12 +213,19 @@ function drawPeople() {
   }));
 }
 
+// The first messages wait while the filter is made ready: that is no figure to go by.
+function delay(ms) {
+  if (!ms) return null;
+  if (ms > CATCHING_UP_MS) return h("span", {}, "catching up …");
+  return h("span", {}, "message to inbox ", h("b", {}, `${number(ms)} ms`));
+}
+
 async function figures() {
   try {
     const s = await get("/stats");
     show($("#figures"), [[s.subscribers, "people"], [s.subscriptions, "subscriptions"], [s.rates?.events, "events a second"], [s.deliveries, "deliveries"]]
       .map(([value, label]) => h("span", {}, h("b", {}, number(value)), ` ${label}`)),
-    s.latency_ms?.p50 ? h("span", {}, "message to inbox ", h("b", {}, `${number(s.latency_ms.p50)} ms`)) : null);
+    delay(s.latency_ms?.p50));
   } catch {
     $("#figures").textContent = "The service does not answer.";
   }
