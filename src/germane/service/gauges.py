@@ -49,9 +49,9 @@ class Tally:
     def percentiles(self, moment: int) -> tuple[float, float]:
         """p50 and p99 of accept to delivery, in milliseconds, of the seconds before a moment.
 
-        Of no deliveries they are 0. What was slow once, as the first ones are, is soon forgotten.
+        Where nothing was delivered in these, of the last that was; 0 where nothing ever was.
         """
-        while self.latencies and self.latencies[0][0] < moment - LATELY_S * SECOND:
+        while len(self.latencies) > 1 and self.latencies[0][0] < moment - LATELY_S * SECOND:
             self._forget_oldest()
         if not self.n_sampled:
             return 0.0, 0.0
