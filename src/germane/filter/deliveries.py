@@ -105,7 +105,8 @@ class Deliveries:
 
         named = [_named(list(runs)) for _, runs in groupby(self._runs, key=lambda run: id(run.ids))]
         profiles = _joined([profiles for profiles, _ in named])
-        contexts = _joined([contexts for _, contexts in named])
+        contexts = [contexts for _, contexts in named]
+        owned = any(part.null_count < len(part) for part in contexts)
         counts = self.counts
         reached = counts > 0
         ends = pa.array(np.concatenate(([0], np.cumsum(counts)[reached])), pa.int32())
@@ -119,9 +120,9 @@ class Deliveries:
                 "seq": pa.array(self.seqs[reached]),
                 "message": self._message_column().filter(pa.array(reached)),
                 "profiles": lists,
-                "contexts": pa.ListArray.from_arrays(ends, contexts)
-                if contexts.null_count < len(contexts)
-                else pa.nulls(len(lists), pa.list_(contexts.type)),
+                "contexts": pa.ListArray.from_arrays(ends, _joined(contexts))
+                if owned
+                else pa.nulls(len(lists), pa.list_(pa.string())),
                 "costs": costs,
             }
         )
