@@ -19,6 +19,8 @@ ARROW_FIELDS = {
     "removed": pa.list_(pa.string()),
     "context": pa.string(),
     "condition": pa.string(),
+    "links": pa.list_(pa.list_(pa.string())),
+    "unlinks": pa.list_(pa.list_(pa.string())),
 }
 
 

@@ -32,7 +32,7 @@ KEYWORDS = frozenset(
     "AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE WITHIN CONTAINS BOX".split()
 )
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-FIELDS = "seq kind id removed context condition address graph add remove".split()
+FIELDS = "seq kind id removed context condition address graph add remove links unlinks".split()
 
 
 class NaiveError(ValueError):
@@ -662,6 +662,8 @@ class NaiveFilter:
             return []
         if id is None:
             raise Malformed("id")
+        if event.get("links") or event.get("unlinks"):
+            raise Malformed("links of no graph")
         if event["kind"] == "message":
             return [(seq, id, profile) for profile in self._play_message(event)]
         if event["kind"] == "update":

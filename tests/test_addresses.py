@@ -176,6 +176,57 @@ def test_an_address_teaches_nothing():
         closed.recipients("agee = 3")
 
 
+@pytest.mark.parametrize("first", [1, 2, 31, 33, 64, 70])
+def test_contexts_that_become_more(first):
+    """Whatever was made for the first address is large enough for the last, or made anew."""
+    f = Filter()
+    f.update_many([f"c{i}" for i in range(first)], "x", [1.0] * first)
+    assert len(f.recipients("x > 0")) == first
+    for n in range(first, 260):
+        f.update(f"c{n}", {"x": n % 7})
+        expected = [f"c{i}" for i in range(n + 1) if i < first or i % 7]
+        assert f.recipients("x > 0") == sorted(expected)
+
+
+def told(seq, **values):
+    return {"seq": seq, "kind": "message", "id": f"m{seq}", **values}
+
+
+JUDGED = [
+    ([told(1, address="u = 3 OR TRUE"), told(2, u="x")], [], "u"),
+    ([told(1, u="x"), told(2, address="u = 3 OR TRUE")], [2], "u"),
+    ([told(1, address="u = 3 OR TRUE"), told(2, u="x", address="u = 3 OR TRUE")], [2], ""),
+    ([told(1, n=1, address="n <"), told(2, s="s", address="TRUE")], [1], "s"),
+    ([told(1, n=1, s="s", address="s = 3 OR TRUE"), told(2, s="s")], [1], "s"),
+    ([told(1, n=1, address="n = 1 OR s = 'x'"), told(2, n=2, address="s = 3 OR TRUE")], [], "n"),
+    ([told(1, d="<a/>", address="e = 'x'"), told(2, d="<a/>", address="d = 3")], [2], "d"),
+    ([told(1, document="<a/>", address="document = 'x' OR TRUE")], [1], ""),
+    ([told(1, document="a", address="document = 'x' OR TRUE")], [], "document"),
+    ([told(1, d=b"<a/>", address="d = 'x' OR TRUE"), told(2, d=b"<")], [1, 2], ""),
+    ([told(k, n=1, address="n <" if k < 5 else "n < 5") for k in range(9)], [*range(5)], "n"),
+    ([told(k, n=1, address="n < 's'") for k in range(3)], [*range(3)], ""),
+]
+
+
+@pytest.mark.parametrize(("messages", "refused", "fixed"), JUDGED)
+@pytest.mark.parametrize("arrow", [False, True])
+def test_addresses_are_judged_by_what_stands_before_them(messages, refused, fixed, arrow):
+    """And a message whose address is refused fixes no type."""
+    names = {name: None for message in messages for name in message}
+    both = Filter(), Filter()
+    for f in both:
+        f.subscribe("p", "TRUE", "ann")
+        f.update("ann", {"known": 1})
+    table = pa.table({name: [message.get(name) for message in messages] for name in names})
+    found = both[0].process(table if arrow else messages)
+    assert [rejected.seq for rejected in found.rejected] == refused
+    alone = [both[1].process([message]) for message in messages]
+    assert [one.rejected[0].seq for one in alone if one.rejected] == refused
+    assert found.by_message() == [matched for one in alone for matched in one.by_message()]
+    assert both[0].types == both[1].types
+    assert both[0].types.keys() - {"known"} == set(filter(None, [fixed]))
+
+
 def test_many_contexts_that_change():
     """The index follows, in lists that fill up and are built anew."""
     rng = np.random.default_rng(1)

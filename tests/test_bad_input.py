@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -27,6 +28,7 @@ from germane import (
     UnknownAttribute,
     UnknownProfile,
 )
+from germane.model.errors import shown
 
 SCHEMA = {"n": "number", "s": "string", "b": "boolean", "t": "timestamp", "here": "location"}
 PROBES = [
@@ -37,6 +39,7 @@ PROBES = [
     {},
 ]
 HUGE = 10**400
+ENDLESS = 10**5_000  # too long for Python to write out
 EXACT = 2**53  # microseconds: some moment in 2255
 
 
@@ -184,8 +187,11 @@ WRONG = [
     ("n", [[1, 2], [3, 4]]),
     ("n", HUGE),
     ("n", -HUGE),
+    ("n", ENDLESS),
+    ("n", [ENDLESS]),
     ("n", Decimal("sNaN")),
     ("s", 5),
+    ("s", ENDLESS),
     ("s", b"text"),
     ("s", True),
     ("s", ["a", "b"]),
@@ -203,6 +209,7 @@ WRONG = [
     ("t", datetime(2300, 1, 1, 0, 0, 0, 1)),
     ("t", np.datetime64("2300-01-01T00:00:00.000001")),
     ("t", np.datetime64("2026-01-01T00:00:00.000000001")),
+    ("t", pd.Timestamp("2026-01-01T00:00:00.000000001")),
     ("t", True),
     ("here", 5),
     ("here", "12"),
@@ -218,6 +225,7 @@ WRONG = [
     ("here", ("1", "2")),
     ("here", (True, False)),
     ("here", (HUGE, 0)),
+    ("here", (ENDLESS, 0)),
     ("here", ((1, 2), (3, 4))),
     ("here", {"lat": 1}),
     ("here", {"latitude": 1, "longitude": 2}),
@@ -229,7 +237,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), WRONG, ids=[f"{name}-{value!r:.40}" for name, value in WRONG]
+    ("name", "value"), WRONG, ids=[f"{name}-{shown(value, 40)}" for name, value in WRONG]
 )
 @pytest.mark.parametrize("fixture", ["closed", "free"])
 def test_wrong_values(request, fixture, name, value):
@@ -374,6 +382,16 @@ def test_a_bad_message_in_a_batch(free):
     assert free.stats()["messages"] == before + 2
     assert matches.by_message() == [free.match(batch[0]), [], free.match(batch[2])]
     assert isinstance(free.match({"fresh": "text"}), list)
+
+
+@pytest.mark.parametrize("where", ["seq", "id", "kind", "removed", "x", "unread"])
+def test_endless_integers_in_a_stream_are_dead_letters(free, where):
+    event = {"seq": 1, "kind": "update", "id": "c0", where: ENDLESS}
+    after = {"seq": 2, "kind": "message", "id": 7, "unread": 1}
+    found = free.process([event, after])
+    assert [rejected.position for rejected in found.rejected] == [0]
+    assert len(str(found.rejected[0].reason)) < 1_000
+    assert len(found) == len(free.match({"unread": 1}))
 
 
 def test_unread_attributes_are_checked_each_time(free):
@@ -788,7 +806,8 @@ def other_types(array: np.ndarray) -> list[np.ndarray]:
     """The same bytes and the same numbers under other types, as far as there are any."""
     if array.dtype.names:
         return [array.view(np.dtype([("bytes", "V", array.dtype.itemsize)]))]
-    wider = array.astype(np.float32 if array.dtype == np.float64 else np.float64)
+    with np.errstate(all="ignore"):  # what does not fit is garbage, as it should be
+        wider = array.astype(np.float32 if array.dtype == np.float64 else np.float64)
     return [wider, array.view(f"V{array.itemsize}"), array.astype(array.dtype.newbyteorder())]
 
 
@@ -854,3 +873,18 @@ def test_save_where_nothing_can_be_saved(tmp_path, free):
             free.save(path)
     assert picture(free) == before
     assert [path.name for path in tmp_path.iterdir()] == ["directory"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_contexts_as_far_apart_as_numbers_go():
+    """Their distance is no number any more; nobody hears of that."""
+    f = germane.Filter(index="agile")
+    limits = {"low": -1.7e308, "high": 1.7e308}
+    for context, limit in limits.items():
+        f.update(context, {"limit": limit})
+    for context in limits:
+        f.subscribe(context, "price <= context.limit", context)
+    assert f.match({"price": 0.0}) == ["high"]
+    f.update("low", {"limit": 1.0})
+    assert f.match({"price": 0.0}) == ["high", "low"]
+    f._check()

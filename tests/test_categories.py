@@ -594,3 +594,71 @@ def test_sets_of_updates_in_columns():
         assert sorted((r["seq"], r["message"], r["profile"]) for r in found) == sorted(expected)
     assert f.contexts().to_pylist()[0]["topic"] == ["n2"]
     f._check()
+
+
+def test_a_move_to_where_another_parent_is():
+    """What is over the new place need be neither over nor under what covers both places."""
+    links = [("D", "x"), ("D", "K"), ("U", "x")]
+    f = Filter(graphs={"place": ContentGraph.from_edges(links)})
+    f.subscribe("p", "place CONTAINS context.place", "c")
+    f.update("c", {"place": "K"})
+    f.update("c", {"place": "x"})
+    assert f.match({"place": "U"}) == ["p"]
+    assert f.match_many([{"place": "U"}, {"place": "K"}]).by_message() == [["p"], []]
+    f._check()
+
+
+def test_a_forest_that_is_none_any_more():
+    """What was posted wider while it was one is posted exactly again."""
+    links = [("R", "H"), ("H", "a"), ("H", "b"), ("R", "Z")]
+    f = Filter(graphs={"place": ContentGraph.from_edges(links)})
+    f.subscribe("p", "place CONTAINS context.place", "c")
+    f.update("c", {"place": "a"})
+    f.update("c", {"place": "b"})
+    f.change_graph("place", [("R", "X"), ("X", "b")])
+    assert f.match({"place": "X"}) == ["p"]
+    f._check()
+
+
+def test_saved_right_after_a_graph_has_changed(tmp_path):
+    f = Filter(graphs={"topic": ContentGraph.from_edges([("A", "B"), ("C", "D")])})
+    f.subscribe("p", "context.topic WITHIN 'A' AND x > 0", "c")
+    f.update("c", {"topic": "D"})
+    assert f.match({"x": 1}) == []
+    f.change_graph("topic", [("B", "D")])
+    f.save(tmp_path / "f")
+    assert Filter.load(tmp_path / "f").match({"x": 1}) == ["p"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("filter_", FILTERS, ids=str)
+def test_contexts_that_move_where_nodes_have_several_parents(filter_, seed):
+    draw = np.random.default_rng(seed)
+    names = [f"n{i}" for i in range(12)]
+    n_parents = 1 if seed == 0 else 3  # a forest, and graphs that are none
+    links = [
+        (names[parent], names[child])
+        for child in range(1, len(names))
+        for parent in set(draw.integers(0, child, n_parents).tolist())
+    ]
+    f = Filter(graphs={"place": ContentGraph.from_edges(links)}, **filter_)
+    oracle = NaiveFilter(graphs={"place": NaiveGraph(links)})
+    for i in range(20):
+        for one in (f, oracle):
+            side = ("CONTAINS", "WITHIN")[i % 2]
+            one.subscribe(i, f"place {side} context.place", f"c{i % 7}")
+    for turn in range(300):
+        if turn % 40 == 39:  # from a forest to none, and on
+            child = int(draw.integers(1, len(names)))
+            added = [(names[draw.integers(child)], names[child])]
+            f.change_graph("place", added)
+            oracle.change("place", added)
+        context = f"c{draw.integers(7)}"
+        several = draw.choice(names, draw.integers(2, 4), replace=False).tolist()
+        value = None if draw.random() < 0.1 else several if draw.random() < 0.2 else several[0]
+        message = {"place": draw.choice(names, draw.integers(1, 3), replace=False).tolist()}
+        for one in (f, oracle):
+            one.update(context, {"place": value})
+        assert f.match(message) == oracle.match(message)
+        if turn % 50 == 0:
+            f._check()

@@ -418,8 +418,11 @@ def test_the_command(tmp_path):
 
 @pytest.mark.parametrize(
     "documents",
-    [["<a/>", "text"], ["text", "<a/>"], ["<a>", "text"], ["<a>", "<a/>", "text"], ["<a>"], [None]],
-)
+    [
+        ["<a/>", "text"], ["text", "<a/>"], ["<a>", "text"], ["<a>", "<a/>", "text"], ["<a>"],
+        [None], [b"<a/>", b"text"], [b"text", b"<a/>", None], [b"<a>"],
+    ],
+)  # fmt: skip
 def test_a_column_of_documents_means_what_the_same_dicts_mean(documents):
     """Found by playing a service's log again, cut in another way: `document` was a string where it
     came in columns, XML where it came in dicts."""
@@ -435,3 +438,59 @@ def test_a_column_of_documents_means_what_the_same_dicts_mean(documents):
     assert rejected[0] == rejected[1]
     types = [f._schema.type_of("document") for f in filters]
     assert types[0] == types[1]
+
+
+@pytest.mark.parametrize("name", ["document", "page"])
+@pytest.mark.parametrize(
+    "type_",
+    [pa.binary(), pa.large_binary(), pa.binary(4), pa.dictionary(pa.int32(), pa.binary())],
+    ids=str,
+)
+def test_bytes_in_a_column_are_documents(name, type_):
+    column = pa.array([b"text", b"<a/>", None, b"<b/>"])
+    column = column.dictionary_encode() if pa.types.is_dictionary(type_) else column.cast(type_)
+    events = {"seq": range(4), "kind": ["message"] * 4, "id": range(4)}
+    filters = germane.Filter(), germane.Filter()
+    for given, f in zip(
+        ({name: column}, [{name: value} for value in column.to_pylist()]), filters, strict=True
+    ):
+        batch = pa.table(given) if isinstance(given, dict) else given
+        assert list(f.match_many(batch).errors) == [0]
+        assert f.types == {name: "xml"}
+        f.subscribe("p", f"{name} MATCHES 'b' COST < 1")
+        assert f.match_many(batch).by_message() == [[], [], [], ["p"]]
+    f = germane.Filter()
+    done = f.process(pa.table({**events, name: column}))
+    assert ([r.seq for r in done.rejected], f.types) == ([0], {name: "xml"})
+
+
+def test_bytes_where_documents_cannot_be_are_refused_one_by_one():
+    f = germane.Filter()
+    f.subscribe("p", "document < context.limit", "ann")  # so it has an order
+    for column in (pa.array([b"<a/>", None]), pa.array(["<a/>", None])):
+        assert list(f.match_many(pa.table({"document": column})).errors) == [0]
+    assert not f.types
+
+
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("name", ["document", "page"])
+@pytest.mark.parametrize("value", ["<a/>", b"<a/>", "text"])
+@pytest.mark.parametrize("arrow", [False, True])
+def test_an_update_that_holds_a_document_sets_nothing(arrow, value, name, typed):
+    f = Filter()
+    if typed:
+        f.match({name: b"<a/>"})
+    before = dict(f.types)
+    f.subscribe("p", "price < context.limit", "ann")
+    events = [
+        {"seq": 0, "kind": "update", "id": "ann", "limit": 5, name: value},
+        {"seq": 1, "kind": "message", "id": "m", "price": 1},
+    ]
+    names = events[0] | events[1]
+    table = pa.table({n: [event.get(n) for event in events] for n in names})
+    done = f.process(table if arrow else events)
+    holds = typed or isinstance(value, bytes) or (name == "document" and value == "<a/>")
+    assert [r.seq for r in done.rejected] == [0] * holds
+    assert len(done) == (not holds)
+    fixed = {} if holds else {name: "string"}
+    assert f.types == before | fixed | {"limit": "number", "price": "number"}

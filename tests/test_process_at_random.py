@@ -152,6 +152,7 @@ class Stream:
 
     def _malformed(self) -> None:
         ways = [self._without_seq, self._without_kind, self._without_id, self._bad_profile]
+        ways = [*ways, self._with_links]
         self.events.append(self.c.pick(ways if self.arrow else [self._bad_value, *ways])())
 
     def _without_seq(self) -> dict:
@@ -163,6 +164,10 @@ class Stream:
 
     def _without_id(self) -> dict:
         return self._spoilt(self._harmful(), "id", None)
+
+    def _with_links(self) -> dict:
+        field = self.c.pick(["links", "unlinks"])
+        return self._harmful() | {field: self.c.pick([[["a", "b"]], [[]]])}
 
     def _bad_profile(self) -> dict:
         ways = [

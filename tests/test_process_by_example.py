@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from arrow_forms import deliveries, record_batch
@@ -139,6 +140,135 @@ def test_what_is_no_event_is_rejected():
     assert answer_of(f, events) == ([(8, "m8", "near")], [2, 3])
 
 
+FORMS = pytest.mark.parametrize(
+    "form",
+    [list, lambda events: record_batch(events, SCHEMA, all_columns=False)],
+    ids=["dicts", "arrow"],
+)
+OF_NO_GRAPH = [
+    message(7, n=5.0), update(7, n=50.0), subscribe(7, "q", "n = 5"), unsubscribe(7, "near"),
+]  # fmt: skip
+
+
+@FORMS
+@pytest.mark.parametrize("field", ["links", "unlinks"])
+@pytest.mark.parametrize("event", OF_NO_GRAPH, ids=lambda event: event["kind"])
+def test_only_graphs_have_links(event, field, form):
+    f = germane.Filter(schema=SCHEMA)
+    linked = event | {field: [["a", "b"]]}
+    found = f.process(form([NEAR, update(2, n=4.0), linked, message(8, n=5.0)]))
+    assert deliveries(found) == [(8, "m8", "near")]
+    (refusal,) = found.rejected
+    assert (refusal.position, refusal.seq) == (2, 7)
+    kind = event["kind"]
+    assert str(refusal.reason) == (
+        f"links and unlinks are those of a graph; what a {kind} event says there needs another name"
+    )
+    assert refusal.event[field] == [["a", "b"]]
+    assert len(f) == 1
+
+
+@FORMS
+@pytest.mark.parametrize("spoilt", [{"id": None}, {"kind": "massage"}, {"seq": None}], ids=repr)
+def test_links_are_looked_at_last(spoilt, form):
+    good, bad = message(7, n=5.0), message(7, n=5.0, links=[["a", "b"]])
+    reasons = [
+        [str(refusal.reason) for refusal in germane.Filter().process(form([event])).rejected]
+        for event in (good | spoilt, bad | spoilt)
+    ]
+    assert len(reasons[0]) == 1
+    assert reasons[0] == reasons[1]
+
+
+@pytest.mark.parametrize("nothing", [None, [], (), "", {}, math.nan, np.array([])], ids=repr)
+def test_links_may_say_nothing(nothing):
+    f = germane.Filter()
+    events = [{**event, "links": nothing, "unlinks": nothing} for event in OF_NO_GRAPH[:3]]
+    events = [{**event, "seq": seq} for seq, event in enumerate(events)]
+    assert answer_of(f, events) == ([], [])
+    assert answer_of(f, [message(8, n=5)]) == ([(8, "m8", "q")], [])
+
+
+@pytest.mark.parametrize(
+    "something",
+    [5, 0, False, "a", {"a": "b"}, [None], np.array([["a", "b"]]), np.array(5)],
+    ids=repr,
+)
+def test_whatever_is_said_of_links_is_refused(something):
+    assert answer_of(germane.Filter(), [message(1, links=something)]) == ([], [0])
+
+
+LINKS = [
+    pa.array([None, [], [["a", "b"]]], pa.list_(pa.list_(pa.string()))),
+    pa.array([None, [], [["a", "b"]]], pa.large_list(pa.list_(pa.string()))),
+    pa.array([None, [], [None]], pa.list_(pa.string())),
+    pa.array([None, None, ["a", "b"]], pa.list_(pa.string(), 2)),
+    pa.array([None, [], [("a", "b")]], pa.map_(pa.string(), pa.string())),
+    pa.array([None, None, {"a": "b"}], pa.struct({"a": pa.string()})),
+    pa.array([None, "", "a"]),
+    pa.array([None, "", "a"]).dictionary_encode(),
+    pa.array([None, math.nan, 0.0]),
+    pa.array([None, None, 0]),
+    pa.array([None, None, False]),
+]
+
+
+@pytest.mark.parametrize("links", LINKS, ids=lambda links: str(links.type)[:30])
+@pytest.mark.parametrize("field", ["links", "unlinks"])
+def test_links_in_columns_of_any_type(links, field):
+    table = pa.table(
+        {"seq": [1, 2, 3], "kind": ["message"] * 3, "id": ["a", "b", "c"], field: links}
+    )
+    table = pa.concat_tables([table.slice(1), table.slice(0, 1)])  # its parts are no whole arrays
+    table = table.set_column(0, "seq", pa.array([1, 2, 3]))
+    found, same = germane.Filter().process(table), germane.Filter().process(table.to_pylist())
+    assert found.n_messages == same.n_messages == 2
+    assert [refusal.position for refusal in found.rejected] == [1]
+    assert [(r.position, r.seq, str(r.reason)) for r in found.rejected] == [
+        (r.position, r.seq, str(r.reason)) for r in same.rejected
+    ]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        {"links": pa.nulls(4), "unlinks": pa.nulls(4, pa.float64())},
+        {"links": pa.nulls(4, pa.list_(pa.list_(pa.string()))), "unlinks": pa.nulls(4)},
+        {"links": pa.array([[], [["a", "b"]], None, []], pa.list_(pa.list_(pa.string())))},
+    ],
+    ids=["none", "of no type", "null", "empty"],
+)
+def test_no_objects_are_made_of_links_of_messages(columns, monkeypatch):
+    monkeypatch.setattr("germane.filter.events_as_arrow.holds_links", None)  # not to be called
+    f = germane.Filter(graphs={"topic": germane.ContentGraph.from_edges([("a", "c")])})
+    table = pa.table(
+        {
+            "seq": [1, 2, 3, 4],
+            "kind": ["message", "graph", "update", "message"],
+            "id": ["m1", "topic", "ann", "m4"],
+            **columns,
+        }
+    )
+    found = f.process(table)
+    assert (found.n_messages, found.rejected) == (2, [])
+
+
+def test_links_of_graphs_in_any_form():
+    graph = germane.ContentGraph.from_edges([("a", "c")])
+    f = germane.Filter(graphs={"topic": graph})
+    change = {"seq": 1, "kind": "graph", "id": "topic"}
+    events = [
+        change | {"links": np.array([["a", "b"]]), "unlinks": math.nan},
+        change | {"seq": 2, "links": np.array([]), "unlinks": [("a", "c")]},
+        change | {"seq": 3, "links": 5},
+        change | {"seq": 4, "links": (), "unlinks": None},
+    ]
+    assert answer_of(f, events) == ([], [2])
+    assert graph.covers("a", "b")
+    assert not graph.covers("a", "c")
+
+
 def test_positions_count_from_the_start_of_a_call():
     f = germane.Filter()
     bad = unsubscribe(None, "q")
@@ -264,12 +394,74 @@ def test_columns_of_related_types():
     assert answer_of(sliced, batch.slice(1)) == ([(3, "m", "p")], [])
 
 
+NO_VALUES = {
+    "duration": pa.array([None, 5, None, None], pa.duration("us")),
+    "time": pa.array([None, 5, None, None], pa.time64("us")),
+    "map": pa.array([None, [("a", 1)], None, None], pa.map_(pa.string(), pa.int64())),
+    "pair where an order is needed": pa.array([None, [1.0, 2.0], None, None]),
+}
+
+
+@pytest.mark.parametrize("column", NO_VALUES.values(), ids=NO_VALUES)
+@pytest.mark.parametrize("last", [False, True])
+def test_a_column_that_holds_no_values_of_attributes(column, last):
+    """It stopped the call, and what stood before it was delivered to nobody."""
+    columns = {
+        "seq": [1, 2, 3, 4],
+        "kind": ["subscribe", "message", "message", "message"],
+        "id": ["p", "m2", "m3", "m4"],
+        "condition": ["x = 1 OR w < context.w", None, None, None],
+        "context": ["ann", None, None, None],
+    }
+    attributes = {"w": column, "x": [None, 1.0, 1.0, None], "y": [None, "s", None, None]}
+    for name in sorted(attributes, reverse=last):
+        columns[name] = attributes[name]
+    table = pa.table(columns)
+    f, g = germane.Filter(), germane.Filter()
+    assert answer_of(f, table) == ([(3, "m3", "p")], [1])
+    assert answer_of(g, table.to_pylist()) == ([(3, "m3", "p")], [1])
+    assert f.types == g.types == {"x": "number"}
+    messages = table.select(["w", "x"]).slice(1)
+    for one in (f, g):
+        one.subscribe("q", "v = 1")
+        assert list(one.match_many(messages).errors) == [0]
+        assert list(one.match_many(messages.to_pylist()).errors) == [0]
+
+
 def test_numbers_as_ids():
     f = germane.Filter()
     ids = [11, 2, 30]
     events = [subscribe(seq, id, "n = context.n", 1) for seq, id in enumerate(ids)]
     events += [update(5, 1, n=5), message(6, n=5) | {"id": 600}]
     assert answer_of(f, events) == ([(6, 600, id) for id in sorted(ids)], [])
+
+
+def test_integers_beyond_64_bits_in_columns():
+    """They are what they are, not negative numbers."""
+    large = 2**63 + 1
+    seqs = {
+        "seq": pa.array([large, 5, large, None, 6, 7], pa.uint64()),
+        "kind": ["message"] * 6,
+        "id": [f"m{i}" for i in range(6)],
+        "x": [1] * 6,
+    }
+    ids = {
+        "seq": pa.array([8, 9, 10, 11, 12], pa.uint64()),
+        "kind": ["subscribe", "update", "message", "unsubscribe", "message"],
+        "id": pa.array([large, large, large, large, 7], pa.uint64()),
+        "condition": ["x = context.x", None, None, None, None],
+        "context": pa.array([large, None, None, None, None], pa.uint64()),
+        "x": [None, 1, 1, None, 1],
+    }
+    f, g = germane.Filter(), germane.Filter()
+    for table in (pa.table(seqs), pa.table(ids)):
+        found = [one.process(form) for one, form in ((f, table), (g, table.to_pylist()))]
+        assert found[0].seqs.tolist() == found[1].seqs.tolist()
+        assert found[0].message_ids == found[1].message_ids
+        assert found[0].by_message() == found[1].by_message()
+        letters = [[(r.position, r.seq, type(r.reason)) for r in one.rejected] for one in found]
+        assert letters[0] == letters[1]
+    assert found[0].by_message() == [[large], []]
 
 
 def test_events_and_calls_mix():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from examples import BERLIN, MUNICH, PARIS, STRUCTURES, every_index, every_structure
 
@@ -396,3 +399,134 @@ def test_the_same_text_for_many_contexts():
         f.subscribe(f"other{k}", f"s = '{k % 7}{k}'")
     f.subscribe_many(range(5, 10), [text] * 5, list("abcde"))
     assert f.match({"s": "b", "x": 2.5}) == [0, 1, 2, 5, 6, 7]
+
+
+def test_an_update_can_be_checked_and_sets_nothing(f):
+    f.update("ann", {"task": "work"})
+    before = f.stats()
+    for bad in ({"task": 5}, {"fresh": "x", "task": True}, {"seen": {1, 2}}):
+        for ask in (f.check_update, f.update):
+            with pytest.raises(germane.GermaneError):
+                ask("ann", bad)
+    f.check_update("ann", {"task": "leisure", "fresh": 5, "gone": None})
+    f.check_update("bob", {"fresh": "a word"})  # its type is still open
+    assert f.stats() == before
+    f.update("ann", {"fresh": "a word", "task": None})
+
+
+MOMENTS = {
+    pa.timestamp("us", "America/New_York"): [0, -62_135_596_800_000_000, 2**53 + 1, 2**62],
+    pa.timestamp("us"): [253_402_300_800_000_000, 2**63 - 1, 1],
+    pa.timestamp("ns", "UTC"): [1, 1_000, 1_800_000_000_000_000_000],
+    pa.timestamp("s"): [2**62, 1, 2_000_000_000],
+    pa.timestamp("ms"): [1_234, -1],
+    pa.date32(): [-719_162, 0, 30_000, 2**30],
+    pa.date64(): [0, 86_400_000],
+}
+
+
+@pytest.mark.parametrize("kind", MOMENTS, ids=str)
+def test_moments_of_arrow_are_what_their_numbers_say(kind):
+    """All that float64 holds exactly, in any zone, also where Python's calendar has no year."""
+    numbers = MOMENTS[kind]
+    n = len(numbers) + 1
+    table = pa.table(
+        {
+            "seq": range(n), "kind": ["message"] * n, "id": [f"m{i}" for i in range(n)],
+            "t": pa.array([*numbers, None], pa.int64() if kind.bit_width == 64 else pa.int32())
+            .cast(kind),
+        }
+    )  # fmt: skip
+    unit = {"date32[day]": 86_400 * 10**6, "date64[ms]": 1_000}.get(str(kind))
+    unit = unit or {"s": 10**6, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}[kind.unit]
+    micros = [number * unit for number in numbers]
+    fine = [abs(m) < 2**63 and m.denominator == 1 and int(float(m)) == m for m in micros]
+    f = germane.Filter(schema={"t": "timestamp"})
+    f.subscribe("later", "t > TIMESTAMP '1970-01-01T00:00:00.000500'")
+    f.subscribe("none", "t IS NULL")
+    done = f.process(table)
+    found = {(row["message"], *row["profiles"]) for row in done.to_lists().to_pylist()}
+    later = {(f"m{i}", "later") for i in range(n - 1) if fine[i] and micros[i] > 500}
+    assert found == later | {(f"m{n - 1}", "none")}
+    assert [r.position for r in done.rejected] == [i for i in range(n - 1) if not fine[i]]
+    for rejected in done.rejected:
+        assert "no exact float64" in str(rejected.reason)
+        assert rejected.event["t"]
+
+
+def test_moments_of_arrow_are_those_of_python():
+    """As dicts, which go through Python's datetimes, and as a table."""
+    moments = [datetime(2026, 11, 16, 12, 0, s, 7 * s, tzinfo=UTC) for s in range(30)]
+    events = [{"seq": s, "kind": "message", "id": s, "t": t} for s, t in enumerate(moments)]
+    found = []
+    for form in (events, pa.Table.from_pylist(events)):
+        f = germane.Filter()
+        f.update("c", {"t": moments[11]})
+        f.subscribe("p", "t >= context.t", context="c")
+        found.append(f.process(form).to_lists().to_pylist())
+    assert found[0] == found[1]
+    assert len(found[0]) == 19
+
+
+PLACES = [(48, 11), None, (52, 13), (48, -180), (0, 0), (90, 180), (48, 11)]
+FORMS = {
+    "lists": pa.list_(pa.float64()),
+    "large lists": pa.large_list(pa.float32()),
+    "pairs": pa.list_(pa.int64(), 2),
+    "structs": pa.struct([("lon", pa.float64()), ("lat", pa.float64())]),
+    "more": pa.struct([("lat", pa.float32()), ("name", pa.string()), ("lon", pa.int16())]),
+}
+BAD = [None, (91, 0), (0, -181), (None, 1)]
+ONLY_IN_LISTS = [(form, bad) for form in ("lists", "large lists") for bad in ((1,), (1, 2, 3))]
+
+
+@pytest.mark.parametrize(("form", "bad"), [*product(FORMS, BAD), *ONLY_IN_LISTS], ids=str)
+def test_places_of_arrow_are_those_of_python(form, bad):
+    """Whether all are fine, and are read as columns, or one is not, and they are one by one."""
+    kind = FORMS[form]
+    places = [*PLACES, bad, PLACES[0]]
+    if pa.types.is_struct(kind):
+        places = [None if p is None else {"lat": p[0], "lon": p[1]} for p in places]
+    n = len(places)
+    events = [{"seq": i, "kind": "message", "id": i, "at": p} for i, p in enumerate(places)]
+    table = pa.table(
+        {"seq": range(n), "kind": ["message"] * n, "id": range(n), "at": pa.array(places, kind)}
+    )
+    found = []
+    for given in (events[1:], table.slice(1)):
+        f = germane.Filter(schema={"at": "location", "home": "location"})
+        f.update("c", {"home": (48, 11)})
+        f.subscribe("near", "DISTANCE(at, context.home) < 500000", context="c")
+        f.subscribe("none", "at IS NULL")
+        done = f.process(given)
+        rows = [(row["seq"], row["profiles"]) for row in done.to_lists().to_pylist()]
+        found.append((rows, [r.seq for r in done.rejected]))
+    assert found[0] == found[1]
+    assert found[0][1] == ([] if bad is None else [7])
+    assert [seq for seq, names in found[0][0] if names == ["near"]] == [2, 6, 8]
+
+
+@pytest.mark.parametrize("ids", [[10**6], [-3, 5], [1, 2**40]])
+def test_ids_of_arrays_are_python_s_own(tmp_path, ids):
+    """They are given back, and written down."""
+    f = germane.Filter()
+    f.update_many(np.array(ids), "x", [1.0] * len(ids))
+    found = f.recipients("x = 1")
+    assert found == sorted(ids)
+    assert {type(each) for each in found} == {int}
+    f.save(tmp_path / "f")
+    assert germane.Filter.load(tmp_path / "f").recipients("x = 1") == sorted(ids)
+
+
+def test_a_filter_without_contexts_explains_after_it_was_saved(tmp_path):
+    f = germane.Filter()
+    f.subscribe("p", "a + b > 1")
+    f.save(tmp_path / "f")
+    assert germane.Filter.load(tmp_path / "f").explain("p", {"a": 1, "b": 1}).matched
+
+
+def test_costs_of_ids_that_fit_no_column():
+    f = germane.Filter()
+    for name in ("a", 1, 2**70):
+        f.subscribe(name, "x = 1")
+    assert f.costs({"x": 1}) == {1: 0.0, 2**70: 0.0, "a": 0.0}

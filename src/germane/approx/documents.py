@@ -169,7 +169,7 @@ class Arrays:
         self.parent = _integers(chain.from_iterable(parents))
         self.labels = list(known)
         # One search for all words of the batch, marks between texts.
-        joined = MARK.join(chain.from_iterable(texts)) + MARK
+        joined = MARK.join([*chain.from_iterable(texts), ""])
         numbers: dict[str, int] = {MARK: 0}
         number = numbers.setdefault
         coded = _integers([number(token, len(numbers)) for token in _TOKENS.findall(joined)])

@@ -6,6 +6,11 @@ by a content graph, and where rows have their nodes.
 
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.index.conjunctions import Conjunctions
+from germane.index.rowindex import Rows
 from germane.kernels import conjunctions as op
 from germane.kernels.entries import FROM_CONSTANT, FROM_CONTEXT, OVER, UNDER
 
@@ -54,7 +59,33 @@ def covers_of(program: tuple[tuple[int, int, int], ...]) -> tuple[list[Cover], b
     return found, pure and bool(found) and isinstance(stack[-1], list)
 
 
-def constants_of(program: tuple[tuple[int, int, int], ...], graph: int) -> set[int]:
+class Named(NamedTuple):
+    """The nodes that conditions name, one by one."""
+
+    rows: Rows
+    keys: NDArray[np.float64]
+    which: NDArray[np.int64]  # of the rows that were asked for
+    places: NDArray[np.int64]  # in the pool
+
+
+def nodes_named(conjunctions: Conjunctions, graph: int, rows: Rows | None = None) -> Named:
+    """The nodes of a graph in the conditions of some rows, or of all."""
+    rows = conjunctions.live() if rows is None else rows
+    shapes = conjunctions.shape[rows]
+    found, at_pool = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number in np.unique(shapes).tolist():
+        shape = conjunctions.shapes[number]
+        places = _constants_of(shape.program, graph) | _constants_of(shape.wakes, graph)
+        mine = np.flatnonzero(shapes == number) if places else np.empty(0, np.int64)
+        at, step = (conjunctions.rows[name][rows[mine]] for name in ("at", "step"))
+        for c in places:
+            found.append(mine)
+            at_pool.append(at + (c >> 1) * step + (c & 1))
+    which, where = np.concatenate(found), np.concatenate(at_pool)
+    return Named(rows[which], conjunctions.pool[where], which, where)
+
+
+def _constants_of(program: tuple[tuple[int, int, int], ...], graph: int) -> set[int]:
     """The constants of a program that are nodes of a graph."""
     found = set()
     for at, (operation, first, _) in enumerate(program):

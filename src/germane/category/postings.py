@@ -8,7 +8,9 @@ section 3.3, with the choice it left open). Kernels: ``kernels.postings``.
 
 A context's row is posted where the context is. When it moves, it is posted at the nearest node that
 covers both places (AGILE's escalation: from then on, moves below that node cost nothing); when that
-has named it in vain often enough, it is posted exactly again.
+has named it in vain often enough, it is posted exactly again. Under CONTAINS that takes a forest,
+where what is above a place is above or below whatever else covers it; elsewhere each move posts it
+exactly.
 
 Invariants: at all times each live row is posted, under each form of its group, at nodes that cover
 what it names now, if that is not NULL. Lists may name rows that are not there any more.
@@ -214,6 +216,7 @@ class Postings:
             whose, nodes = placed[j]
             wide = was_wide[j, whose] & (home[j, whose] >= 0) & (group.home[j, whose] >= 0)
             graph = self.categories.graphs[form.graph]
+            wide &= form.side == UNDER or graph.is_forest  # it may have been one before
             wide[wide] = graph._covers(home[j, whose[wide]], nodes[wide])
             nodes[wide] = home[j, whose[wide]]
             group.home[j, whose[wide]], group.wide[j, whose[wide]] = nodes[wide], True
@@ -484,7 +487,7 @@ class Postings:
                     assert at >= 0
                     pair = np.array([at], np.int32), np.array([node], np.int32)
                     assert graph._covers(*pair)[0]
-                    assert form.side == UNDER or wide[row] or at == node
+                    assert form.side == UNDER or at == node or (wide[row] and graph.is_forest)
                     apart = int(form.side == OVER and wide[row])
                     assert (row, *sketch) in lists[apart].get(int(at), ())
                 if group.about[j, lookups.SLICED]:

@@ -19,6 +19,7 @@ from germane.context.values import is_null
 from germane.kernels import categories as kernels
 from germane.kernels.categories import N_ARRAYS, SET
 from germane.model import GermaneError, InvalidValue, Schema, UnknownNode
+from germane.model.errors import shown
 from germane.model.types import CATEGORY, XML
 
 MAX_NODES = 10_000
@@ -257,7 +258,7 @@ class Categories:
         if isinstance(names, bytes | Mapping) or not isinstance(names, Iterable):
             raise InvalidValue(
                 f"attribute {name!r} holds a node of its graph or a list of them, not "
-                f"{value!r:.200}"
+                f"{shown(value)}"
             )
         listed = list(names)
         if len(listed) > MAX_NODES:
@@ -302,7 +303,7 @@ class Categories:
         try:
             nodes = sorted({number[name] for name in names})
         except KeyError as error:
-            raise UnknownNode(f"unknown node {error.args[0]!r:.200}") from None
+            raise UnknownNode(f"unknown node {shown(error.args[0])}") from None
         if len(nodes) == 1:
             return float(nodes[0])
         return float(SET + self.sets[graph].add(tuple(nodes)))

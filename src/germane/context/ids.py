@@ -17,23 +17,27 @@ from numpy.typing import NDArray
 
 from germane.kernels.contexts import look_up
 from germane.model import InvalidValue
+from germane.model.errors import shown
 
 Rows = NDArray[np.int32]
 DENSE_FACTOR = 8
 BOX_FROM = 1 << 16
+LARGEST = 1 << 1024  # of integers; Python would not write out those of some thousand digits
 LOOK_FROM = 1024
 """So many rows are looked at before they are sorted: if they are in order, that is far cheaper."""
 
 
 def as_id(value: Any, what: str) -> Hashable:
     """A caller's id, checked: a string or an integer."""
-    if type(value) is str or type(value) is int:
+    if type(value) is str or (type(value) is int and -LARGEST < value < LARGEST):
         return value
+    if isinstance(value, int) and not -LARGEST < value < LARGEST:
+        raise InvalidValue(f"{what} has at most {LARGEST.bit_length() - 1:,} bits as an integer")
     if isinstance(value, np.integer) or (isinstance(value, int) and not isinstance(value, bool)):
         return int(value)
     if isinstance(value, str):
         return str(value)
-    raise InvalidValue(f"{what} must be a string or an integer, not {value!r:.200}")
+    raise InvalidValue(f"{what} must be a string or an integer, not {shown(value)}")
 
 
 def as_ids(values: Any, what: str) -> Any:
@@ -164,6 +168,8 @@ class Ids:
                 self._keys[rows] = array
                 return rows
             self._leave_dense()
+        if isinstance(values, np.ndarray):
+            values = values.tolist()  # ids of people are Python's own
         self._names = _grown(self._names, self.n_rows, None)
         self._column = None
         for value, row in zip(values, rows.tolist(), strict=True):
@@ -275,6 +281,11 @@ class Ids:
     def are_small_integers(self) -> bool:
         """Whether ids live in arrays."""
         return self._dense is not None
+
+    @property
+    def are_rows(self) -> bool:
+        """Whether every id is its own row, where ``are_small_integers``."""
+        return self._are_rows
 
     @property
     def integers(self) -> NDArray[np.int32]:

@@ -9,6 +9,7 @@ a context to its conjunctions (``kernels.contexts``). Cost of storing n values: 
 guard checks, nothing else while no index entry must move.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,12 @@ class Contexts:
         """Lay a slot's guard grid over the values it holds now; all guards become open."""
         column = self.values[slot, : self.ids.n_rows]
         finite = column[np.isfinite(column)]
-        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-        width = high - low
-        if not (np.isfinite(width) and width > 0.0):
-            width = max(abs(float(low)), 1.0)
-            width = width if np.isfinite(width) else 1.0
-        self.origin[slot] = low + (high - low) / 2.0 if np.isfinite(high - low) else 0.0
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+        width = high - low  # of Python's floats, which overflow without a warning
+        if not (math.isfinite(width) and width > 0.0):
+            width = max(abs(low), 1.0)
+            width = width if math.isfinite(width) else 1.0
+        self.origin[slot] = low + (high - low) / 2.0 if math.isfinite(high - low) else 0.0
         self.scale[slot] = 30000.0 / width
         self.guards[slot, :, 0] = kernels.MINIMUM
         self.guards[slot, :, 1] = kernels.MAXIMUM

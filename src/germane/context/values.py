@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from germane.context.strings import Strings
 from germane.model import InvalidValue, TypeMismatch
+from germane.model.errors import shown
 from germane.model.timestamps import microseconds_of, parse_timestamp
 from germane.model.types import XML
 
@@ -26,6 +27,7 @@ UNORDERED = (float, np.floating, datetime)  # pandas' NaT is a datetime
 BOOLEANS = (bool, np.bool_)
 MAX_TEXT = 1_000_000
 DOCUMENT = "document"
+DOCUMENTS_OF_CONTEXTS = "attribute {name!r} holds documents, which contexts have not"
 
 
 def type_of_value(name: str, value: Any) -> str | None:
@@ -47,7 +49,7 @@ def type_of_value(name: str, value: Any) -> str | None:
     ):
         return "location"
     raise InvalidValue(
-        f"attribute {name!r} has the value {value!r:.200} of {type(value).__name__}; values are "
+        f"attribute {name!r} has the value {shown(value)} of {type(value).__name__}; values are "
         "numbers, strings, booleans, datetimes and (latitude, longitude) pairs"
     )
 
@@ -73,7 +75,7 @@ def key(name: str, type_: str, value: Any, strings: Strings, keep: bool) -> floa
                 return float(value) + 0.0
             except (OverflowError, ValueError):
                 raise InvalidValue(
-                    f"attribute {name!r}: {value!r} does not fit a 64-bit float"
+                    f"attribute {name!r}: {shown(value, 100)} does not fit a 64-bit float"
                 ) from None
     elif type_ == "string":
         if isinstance(value, str):
@@ -90,8 +92,8 @@ def key(name: str, type_: str, value: Any, strings: Strings, keep: bool) -> floa
 
 
 def _mismatch(name: str, type_: str, value: Any) -> TypeMismatch:
-    shown = type_of_value(name, value)
-    return TypeMismatch(f"attribute {name!r} is a {type_}, not a {shown} as in {value!r:.200}")
+    found = type_of_value(name, value)
+    return TypeMismatch(f"attribute {name!r} is a {type_}, not a {found} as in {shown(value)}")
 
 
 def _check_text(name: str, value: str) -> None:
@@ -116,6 +118,14 @@ def _microseconds(name: str, value: Any) -> float | None:
 
 def _datetimes(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     """Microseconds of an array of datetimes; what they cannot hold exactly is refused."""
+    keys, exact = datetimes(values)
+    if not exact.all():
+        raise inexact(name, values[~exact][0])
+    return keys
+
+
+def datetimes(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Microseconds of an array of datetimes, and which of them these are exactly."""
     micros = values.astype("datetime64[us]")
     whole = micros.astype(np.int64)
     keys = whole.astype(np.float64)
@@ -123,13 +133,16 @@ def _datetimes(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore"):
         exact = (micros.astype(values.dtype) == values) & (keys.astype(np.int64) == whole)
     exact |= null
-    if not exact.all():
-        raise InvalidValue(
-            f"attribute {name!r}: {values[~exact][0]!s} has no exact float64 in microseconds; "
-            "use fewer decimals or a nearer year"
-        )
     keys[null] = np.nan
-    return keys
+    return keys, exact
+
+
+def inexact(name: str, value: Any) -> InvalidValue:
+    """The error of a datetime that has no exact key."""
+    return InvalidValue(
+        f"attribute {name!r}: {value!s} has no exact float64 in microseconds; "
+        "use fewer decimals or a nearer year"
+    )
 
 
 def location(name: str, value: Any) -> tuple[float, float]:
@@ -149,7 +162,7 @@ def location(name: str, value: Any) -> tuple[float, float]:
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise TypeMismatch(
             f"attribute {name!r} is a location, (latitude, longitude) or "
-            f"{{'lat': …, 'lon': …}}, not {value!r:.200}"
+            f"{{'lat': …, 'lon': …}}, not {shown(value)}"
         ) from None
     if not (abs(pair[0]) <= 90.0 and abs(pair[1]) <= 180.0):
         raise InvalidValue(

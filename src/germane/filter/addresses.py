@@ -331,7 +331,7 @@ class Points:
         limit = int(n // WORTH)
         if len(self.words) * 64 < n:
             self.words = np.zeros(2 * n // 64 + 1, np.uint64)
-            self.out = np.empty(2 * max(n, limit) + scans.ROOM, np.int32)
+            self.out = np.empty(64 * len(self.words) + scans.ROOM, np.int32)  # for as many rows
         asked, values, out = said.bundle.places, self.contexts.values, self.out
         if n >= FEW_CONTEXTS and said.has_boxes:
             indexes = self._indexes(said)

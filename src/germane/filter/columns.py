@@ -6,7 +6,7 @@ is fixed by its first value in a row that is not malformed.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from germane.category.sets import Categories, Given
 from germane.context import Strings
-from germane.context.values import DOCUMENT, MAX_TEXT, is_null, key, location, type_of_value
+from germane.context.values import (
+    DOCUMENT,
+    DOCUMENTS_OF_CONTEXTS,
+    MAX_TEXT,
+    datetimes,
+    inexact,
+    is_null,
+    key,
+    location,
+    type_of_value,
+)
 from germane.language.cesql.evaluate import OWN_ID, cast, value_of
 from germane.model import GermaneError, InvalidValue, Schema
 from germane.model.types import CATEGORY, XML
@@ -71,27 +81,72 @@ class Columns:
             self._present[name] = known
         return known
 
-    def settle(self, rows: NDArray[np.int64], where: str) -> None:
+    def settle(self, rows: NDArray[np.int64], where: str, of_contexts: bool = False) -> None:
         """Fix the types of attributes that have none yet, by the first good value of each."""
-        for name in self.names:
-            if self._schema.type_of(name) is None:
-                used = rows[self.present(name)[rows]]
-                used = used[[i not in self.errors for i in used.tolist()]] if self.errors else used
-                type_ = type_of_column(self._column(name).type) if len(used) else None
-                if name == DOCUMENT and type_ == "string":
-                    type_ = self._type_of_documents(used)
-                if type_ is not None:
+        types = {
+            name: self._type_shown(name, rows, where)  # of all, before any of them is fixed
+            for name in self.names
+            if self._schema.type_of(name) is None and self.present(name)[rows].any()
+        }
+        for name, type_ in types.items():
+            if type_ is not None and self._schema.type_of(name) is None:
+                used = self._used(name, rows)
+                if type_ == XML or (name == DOCUMENT and type_ == "string"):
+                    type_ = self._type_of_documents(name, used, where, of_contexts)
+                if type_ is not None and len(used):
                     self._schema.fix(name, type_, where)
 
-    def _type_of_documents(self, rows: NDArray[np.int64]) -> str | None:
+    def open(self) -> list[str]:
+        """Names of the columns whose attributes have no type yet."""
+        return [name for name in self.names if self._schema.type_of(name) is None]
+
+    def types_fixed(self, i: int) -> dict[str, str | None]:
+        """The types that a row gives to attributes that have none; if malformed, perhaps."""
+        types: dict[str, str | None] = {}
+        try:
+            for name in self.open():
+                if self.present(name)[i]:
+                    types[name] = type_of_column(self._column(name).type)
+                    if name == DOCUMENT and types[name] == "string":
+                        types[name] = type_of_value(name, self._column(name)[i].as_py())
+        except GermaneError:
+            pass  # it will be refused when it is read
+        return types
+
+    def _used(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some rows that have a value, and are not malformed."""
+        used = rows[self.present(name)[rows]]
+        return used[[i not in self.errors for i in used.tolist()]] if self.errors else used
+
+    def _type_shown(self, name: str, rows: NDArray[np.int64], where: str) -> str | None:
+        """The type that a column shows by itself; where it can have none, its rows are errors."""
+        try:
+            type_ = type_of_column(self._column(name).type)
+            if type_ is not None:
+                self._schema.draft(where).fix(name, type_)
+        except GermaneError as error:
+            self._refuse(self._used(name, rows), error)
+            return None
+        return type_
+
+    def _refuse(self, rows: NDArray[np.int64], error: GermaneError) -> None:
+        for i in rows.tolist():
+            self.errors.setdefault(i, error)
+
+    def _type_of_documents(
+        self, name: str, rows: NDArray[np.int64], where: str, of_contexts: bool
+    ) -> str | None:
         """The type that the first good one of some texts shows: a text may be XML, or not."""
-        column = self._column(DOCUMENT)
+        column = self._column(name)
         for i in rows.tolist():
             value = column[i].as_py()
-            type_ = type_of_value(DOCUMENT, value)
+            type_ = type_of_value(name, value)
             try:
+                if type_ == XML and of_contexts:
+                    raise InvalidValue(DOCUMENTS_OF_CONTEXTS.format(name=name))
                 if type_ == XML:
-                    self._add_document(DOCUMENT, value, self._categories.nobody)
+                    self._schema.draft(where).fix(name, type_)
+                    self._add_document(name, value, self._categories.nobody)
                 return type_
             except GermaneError as error:
                 self.errors.setdefault(i, error)
@@ -161,8 +216,16 @@ class Columns:
             return (_numbers(column),)
         if type_ == "boolean" and kind == "bool":
             return (_numbers(column),)
+        if type_ == "timestamp" and is_moment(column.type):
+            values = column.to_numpy(zero_copy_only=False)
+            keys, exact = datetimes(values)
+            for i in np.flatnonzero(~exact).tolist():
+                self.errors.setdefault(i, inexact(name, values[i]))
+            return (keys,)
         if type_ == "string" and is_text(column.type):
             return (self._labels(name, column),)
+        if type_ == "location" and (pairs := _pairs(column)) is not None:
+            return pairs
         if type_.startswith(CATEGORY) and holds_texts(column.type):
             keys, errors = self._categories.arrow_keys(name, type_, column, self.given)
             for i, error in errors.items():
@@ -184,8 +247,9 @@ class Columns:
             except GermaneError as error:
                 self.errors.setdefault(i, error)
             except (ValueError, OverflowError) as error:
+                value = in_python(column, i)
                 self.errors.setdefault(
-                    i, InvalidValue(f"attribute {name!r}: {column[i]!s:.100}: {error}")
+                    i, InvalidValue(f"attribute {name!r}: {value!s:.100}: {error}")
                 )
         return tuple(parts)
 
@@ -231,7 +295,7 @@ class _Row(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name in self._table.column_names and name not in self._reserved:
-            value = self._table.column(name)[self._row].as_py()
+            value = in_python(self._table.column(name), self._row)
             if value is not None or name != OWN_ID:
                 return value
         if name == OWN_ID and "id" in self._reserved and "id" in self._table.column_names:
@@ -243,6 +307,37 @@ class _Row(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def row_of(table: Any, i: int) -> dict[str, Any]:
+    """A row of a table, for people to read: what Python cannot hold is a text."""
+    return {name: in_python(table.column(name), i) for name in table.column_names}
+
+
+def rows_of(table: Any) -> Iterator[dict[str, Any]]:
+    """All rows of a table."""
+    return (row_of(table, i) for i in range(table.num_rows))
+
+
+def in_python(column: Any, i: int) -> Any:
+    """A value of a column, or a text that says it: Python's datetimes end before Arrow's."""
+    import pyarrow as pa
+
+    try:
+        return column[i].as_py()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return str(column.slice(i, 1).cast(pa.string())[0])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return f"a {column.type}"
+
+
+def is_moment(type_: Any) -> bool:
+    """Whether an Arrow type holds timestamps or dates."""
+    import pyarrow.types as t
+
+    return bool(t.is_timestamp(type_) or t.is_date(type_))
 
 
 def is_number(type_: Any) -> bool:
@@ -259,6 +354,15 @@ def is_text(type_: Any) -> bool:
     if t.is_dictionary(type_):
         return is_text(type_.value_type)
     return bool(t.is_string(type_) or t.is_large_string(type_))
+
+
+def is_bytes(type_: Any) -> bool:
+    """Whether an Arrow type holds bytes, which are documents."""
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        return is_bytes(type_.value_type)
+    return bool(t.is_binary(type_) or t.is_large_binary(type_) or t.is_fixed_size_binary(type_))
 
 
 def holds_texts(type_: Any) -> bool:
@@ -278,16 +382,42 @@ def type_of_column(type_: Any) -> str | None:
         return "number"
     if is_text(type_):
         return "string"
+    if is_bytes(type_):
+        return XML
     if t.is_boolean(type_):
         return "boolean"
-    if t.is_timestamp(type_) or t.is_date(type_):
+    if is_moment(type_):
         return "timestamp"
     if t.is_struct(type_) or t.is_list(type_) or t.is_fixed_size_list(type_):
         return "location"
     raise InvalidValue(
         f"a column of {type_} holds no values of an attribute; use numbers, strings, booleans, "
-        "timestamps or (latitude, longitude) pairs"
+        "timestamps, (latitude, longitude) pairs or documents as bytes"
     )
+
+
+def _pairs(column: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Latitudes and longitudes of a column, if all that are there are fine; NULL as NaN."""
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    type_ = column.type
+    there = np.asarray(column.is_valid())
+    if t.is_struct(type_) and {"lat", "lon"} <= {field.name for field in type_}:
+        parts = [column.field(name).filter(column.is_valid()) for name in ("lat", "lon")]
+    elif t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+        if not pc.all(pc.equal(pc.list_value_length(column), 2)).as_py():
+            return None
+        flat = pc.list_flatten(column)
+        parts = [flat.take(np.arange(i, len(flat), 2)) for i in range(2)]
+    else:
+        return None
+    if not all(is_number(part.type) for part in parts):
+        return None
+    lat, lon = (np.full(len(there), np.nan) for _ in parts)
+    lat[there], lon[there] = (_numbers(part) for part in parts)
+    fine = (np.abs(lat[there]) <= 90.0) & (np.abs(lon[there]) <= 180.0)
+    return (lat, lon) if fine.all() else None
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

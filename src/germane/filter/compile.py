@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from germane.filter.templates import Nodes
+from germane.filter.templates import CHOSEN, Nodes
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Form, Shape
 from germane.kernels import conjunctions as op
@@ -43,7 +43,7 @@ class Side(NamedTuple):
     context: int = -1
     factor: float = 1.0
     text: bool = False
-    at: int = -1  # where its constant stands in the condition
+    at: int = -1  # where its constant stands in the condition, or CHOSEN
 
 
 LOWEST, HIGHEST = Side(-math.inf), Side(math.inf)
@@ -235,7 +235,7 @@ class _Compiler:
             return Side(self._key(node), text=node.type == "string", at=node.at)  # type: ignore[arg-type, union-attr]
         product = self._product(node)
         if product is not None:
-            return Side(0.0, False, *product)
+            return Side(0.0, False, *product, at=CHOSEN if _is_scaled(node) else -1)
         if kind is not tree.Arith or node.op not in "+-":  # type: ignore[union-attr]
             return None
         left, right, sign = node.left, node.right, 1.0 if node.op == "+" else -1.0  # type: ignore[union-attr]
@@ -248,7 +248,10 @@ class _Compiler:
             product = product and (product[0], sign * product[1])
         else:
             return None
-        return None if product is None else Side(constant, False, *product, at=at)
+        if product is None:
+            return None
+        at = CHOSEN if _is_scaled(left) or _is_scaled(right) else at
+        return Side(constant, False, *product, at=at)
 
     def _product(self, node: tree.Node) -> tuple[int, float] | None:
         """(slot, factor) of a context attribute, negated or times a constant."""
@@ -478,8 +481,17 @@ EMIT: dict[type, Callable[[_Compiler, Any, list[Any]], None]] = {
 }
 
 
+def _is_scaled(node: tree.Node) -> bool:
+    """Whether a literal becomes a factor, which is part of the shape."""
+    return type(node) is tree.Arith and node.op == "*"
+
+
 def _tighter(a: Side, b: Side, unbounded: Side) -> Side | None:
-    """The tighter of two sides; None when only the context's values could tell."""
+    """The tighter of two sides; None when only the context's values could tell.
+
+    Where constants decide, the one that stays is CHOSEN: the same words with other constants may
+    keep the other one.
+    """
     if b == unbounded or a == b:
         return a
     if a == unbounded:
@@ -487,6 +499,9 @@ def _tighter(a: Side, b: Side, unbounded: Side) -> Side | None:
     if a.context >= 0 or b.context >= 0 or a.text != b.text:
         return None
     if a.constant == b.constant:
-        return a if a.open else b
-    larger = a if a.constant > b.constant else b
-    return larger if unbounded is LOWEST else (b if larger is a else a)
+        stays = a if a.open else b
+    elif unbounded is LOWEST:
+        stays = a if a.constant > b.constant else b
+    else:
+        stays = a if a.constant < b.constant else b
+    return stays._replace(at=CHOSEN)

@@ -17,6 +17,7 @@ from germane.approx.embedding import Event, embeddings
 from germane.approx.feedback import adjusted
 from germane.approx.patterns import Patterns
 from germane.approx.transformations import NONE, Prices, Transformations
+from germane.category.covers import nodes_named
 from germane.category.sets import Categories, Given
 from germane.context.values import is_null
 from germane.language.patterns import parse_pattern
@@ -199,11 +200,11 @@ def delivery_costs(
     if given.documents is None or not len(messages):
         return costs
     deliveries, rows = _rows_of(f, profiles)
-    _, keys, places = f._tables.constants(f._categories.flat, rows.astype(np.int32))
-    if not len(keys):
+    patterns = nodes_named(f._conjunctions, f._categories.flat, rows.astype(np.int32))
+    if not len(patterns.keys):
         return costs
     has = np.zeros(len(messages), np.bool_)
-    has[deliveries[np.unique(places)]] = True
+    has[deliveries[np.unique(patterns.which)]] = True
     several = np.bincount(deliveries, minlength=len(messages)) > 1
     passed = np.ones(len(rows), np.bool_)
     doubtful = np.flatnonzero((several & has)[deliveries])
@@ -216,12 +217,12 @@ def delivery_costs(
     slots = f._messages.documents()
     of_row = messages[deliveries]
     for slot in slots:
-        document = vectors[of_row[places], slot]
+        document = vectors[of_row[patterns.which], slot]
         there = document < 0
         found = f._documents.costs_of(
-            given, (-document[there]).astype(np.int64) - 1, keys[there].astype(np.int64)
+            given, (-document[there]).astype(np.int64) - 1, patterns.keys[there].astype(np.int64)
         )
-        np.add.at(sums, places[there], found)
+        np.add.at(sums, patterns.which[there], found)
     sums[~passed] = np.inf
     least = np.full(len(messages), np.inf)
     np.minimum.at(least, deliveries, sums)

@@ -5,6 +5,7 @@ In: an Arrow table, a row an event. Out: what they deliver and which are rejecte
 type; Python objects are made of subscriptions and of what is rejected.
 """
 
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,27 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.context import as_id
+from germane.context.values import DOCUMENTS_OF_CONTEXTS
 from germane.filter.addresses import Addressed
-from germane.filter.columns import Columns
+from germane.filter.columns import Columns, row_of
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import (
     FIELDS,
     GRAPH,
     KINDS,
+    LINKS,
+    LINKS_OF_GRAPHS,
     MESSAGE,
     SUBSCRIBE,
     UPDATE,
     change_graphs,
+    check_own_types,
+    holds_links,
     names_of,
     subscribe,
     unsubscribe,
 )
 from germane.filter.matches import Matches
 from germane.model import GermaneError, InvalidValue
-from germane.model.types import CATEGORY
+from germane.model.types import CATEGORY, XML
 
 if TYPE_CHECKING:
     from germane.filter.filter import Filter
+
+NOTHING: Mapping[str, str | None] = {}
 
 
 class ArrowEvents:
@@ -73,7 +81,7 @@ class ArrowEvents:
             elif kind == UPDATE:
                 self._updates(run)
             elif kind == GRAPH:
-                events = [self.table.slice(i, 1).to_pylist()[0] for i in run.tolist()]
+                events = [row_of(self.table, i) for i in run.tolist()]
                 for k, error in change_graphs(self.f, events):
                     self._reject(int(run[k]), error)
             else:
@@ -89,7 +97,9 @@ class ArrowEvents:
             return [None] * self.n
         column = self.table.column(name)
         if t.is_integer(column.type) and column.null_count == 0:
-            return np.asarray(column.to_numpy(), np.int64)
+            numbers = column.to_numpy()
+            if numbers.dtype != np.uint64 or numbers.max(initial=0) < 2**63:
+                return np.asarray(numbers, np.int64)
         if t.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         listed: list[Any] = column.to_pylist()
@@ -106,10 +116,15 @@ class ArrowEvents:
             for i in range(self.n):
                 self._reject(i, InvalidValue("the event has no seq, an integer"))
             return seqs
-        valid = np.asarray(column.is_valid())
-        seqs = np.asarray(column.fill_null(0).to_numpy(), np.int64)
+        valid = np.array(column.is_valid())
+        numbers = column.fill_null(0).to_numpy()
+        seqs = np.asarray(numbers, np.int64)
         for i in np.flatnonzero(~valid).tolist():
             self._reject(i, InvalidValue("the event has no seq, an integer"), None)
+        if numbers.dtype == np.uint64:
+            for i in np.flatnonzero(numbers >= 2**63).tolist():
+                self._reject(i, InvalidValue(f"seq is a 64-bit integer, not {numbers[i]}"))
+                valid[i] = False
         least = np.iinfo(np.int64).min
         ordered = np.where(valid, seqs, least)
         last = self.f._last_seq
@@ -142,7 +157,17 @@ class ArrowEvents:
                 except GermaneError as error:
                     self._reject(i, error)
                     kinds[i] = -1
+        for name in LINKS:
+            if name in self._names:
+                self._refuse_links(_linked(self.table.column(name)), kinds)
         return kinds
+
+    def _refuse_links(self, linked: NDArray[np.bool_], kinds: NDArray[np.int64]) -> None:
+        """Reject events that have links, though they are of no graph."""
+        others = (kinds >= 0) & (kinds != KINDS.index(GRAPH))
+        for i in np.flatnonzero(others & linked).tolist():
+            self._reject(i, InvalidValue(LINKS_OF_GRAPHS.format(kind=KINDS[kinds[i]])))
+            kinds[i] = -1
 
     def _addresses_of(self, run: NDArray[np.int64]) -> list[Any] | None:
         """The addresses of messages; None if no event of the table has one."""
@@ -204,7 +229,7 @@ class ArrowEvents:
             self._removed = removed.to_pylist()
 
     def _reject(self, i: int, error: GermaneError, seq: Any = ...) -> None:
-        event = {n: v for n, v in self.table.slice(i, 1).to_pylist()[0].items() if v is not None}
+        event = {n: v for n, v in row_of(self.table, i).items() if v is not None}
         number = event.get("seq") if seq is ... else seq
         self.out.rejected.append(Rejected(self.first + i, number, error, event))
 
@@ -218,8 +243,10 @@ class ArrowEvents:
                 self._settled.add(name)
             if name in self._settled and name not in columns.read:
                 columns.keys(name, self.everyone[UPDATE], keep)
+        if keep:
+            self._refuse_documents(run)
         if len(self._settled) < len(columns.names):
-            columns.settle(run, "an event")
+            columns.settle(run, "an event", of_contexts=keep)
             for name in columns.names:
                 if name not in self._settled and schema.type_of(name) is not None:
                     self._settled.add(name)
@@ -232,7 +259,48 @@ class ArrowEvents:
             self._reject(i, columns.errors[i])
         return run[~wrong]
 
+    def _refuse_documents(self, run: NDArray[np.int64]) -> None:
+        """Updates that set an attribute that holds documents are wrong."""
+        for name in self._updated:
+            if self.f._schema.type_of(name) == XML:
+                error = InvalidValue(DOCUMENTS_OF_CONTEXTS.format(name=name))
+                for i in run[self.columns.present(name)[run]].tolist():
+                    self.columns.errors.setdefault(i, error)
+
     def _messages(self, run: NDArray[np.int64]) -> None:
+        if self._addresses is None:
+            self._match(run)
+            return
+        for part in self._parts(run):  # an address is judged by what stands before it
+            self._match(part)
+
+    def _parts(self, run: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Messages, cut so that what may fix a type is alone; each part is played before the next.
+
+        Of those that are alone, such that do not understand their address are rejected here.
+        """
+        columns, texts = self.columns, self._addresses
+        while len(run):
+            names = columns.open()
+            holds = [columns.present(name)[run] for name in names]
+            begin = 0
+            for k in np.flatnonzero(np.any(holds, axis=0)).tolist() if names else ():
+                if columns.open() != names:
+                    break
+                yield run[begin:k]
+                begin = k + 1
+                types = columns.types_fixed(int(run[k]))
+                text = None if texts is None else texts[run[k]]
+                if self._understood(run[k], text, Addressed(self.f), types):
+                    yield run[k : k + 1]
+            else:
+                yield run[begin:]
+                return
+            run = run[begin:]
+
+    def _match(self, run: NDArray[np.int64]) -> None:
+        if not len(run):
+            return
         f = self.f
         run = self._settle(run, False)
         addressed, texts = Addressed(f), self._addresses_of(run)
@@ -264,11 +332,18 @@ class ArrowEvents:
         )
         self.out.add(matches, self.seqs[run], ids)
 
-    def _understood(self, i: int, address: Any, addressed: Addressed) -> bool:
-        """Whether a message's address, if any, can be understood; else it is rejected."""
+    def _understood(
+        self, i: int, address: Any, addressed: Addressed, types: Mapping[str, str | None] = NOTHING
+    ) -> bool:
+        """Whether a message's address, if any, can be understood; else it is rejected.
+
+        ``types`` are those that the message is about to fix.
+        """
         try:
             if address is not None:
                 addressed.check(address)
+                if types:
+                    check_own_types(self.f._schema, address, types)
         except GermaneError as error:
             self._reject(int(i), error)
             return False
@@ -368,6 +443,18 @@ class ArrowEvents:
             errors = unsubscribe(self.f, ids)
         for k, error in errors:
             self._reject(int(run[k]), error)
+
+
+def _linked(column: Any) -> NDArray[np.bool_]:
+    """Rows of a column of links that hold any; of lists, only the lengths are looked at."""
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.bool_)
+    if t.is_list(column.type) or t.is_large_list(column.type):
+        return np.asarray(pc.fill_null(pc.list_value_length(column), 0)) > 0
+    return np.array([holds_links(value) for value in column.to_pylist()], np.bool_)
 
 
 def _plain(value: Any) -> Any:

@@ -383,7 +383,8 @@ def explain_row(
                 cost, detail = documents.explain(piece.pattern[1], value)
                 steps.append(Step(text, known, cost, None, detail))
                 continue
-            known_values = values[:, owner[row]]
+            nobody = np.full(len(values), np.nan)
+            known_values = values[:, owner[row]] if owner[row] >= 0 else nobody
             read = reader.read(code[begin:end], message, known_values)
             steps.append(Step(text, known, read, None))
     return tuple(steps)

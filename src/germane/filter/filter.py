@@ -18,10 +18,18 @@ from numpy.typing import NDArray
 from germane.approx.transformations import NONE, Transformations
 from germane.batch.settings import Batching, as_batching
 from germane.category import ContentGraph
+from germane.category.covers import nodes_named
 from germane.category.sets import Categories, Given
 from germane.context import Contexts, Strings, as_id
 from germane.context.ids import as_ids
-from germane.context.values import column, key, location, locations, type_of_value
+from germane.context.values import (
+    DOCUMENTS_OF_CONTEXTS,
+    column,
+    key,
+    location,
+    locations,
+    type_of_value,
+)
 from germane.filter.addresses import Addressed, Kept, Points, reached
 from germane.filter.batches import Batches, Found
 from germane.filter.deliveries import Deliveries
@@ -39,6 +47,7 @@ from germane.index.policy import as_policy, as_strategy
 from germane.language import as_dialect
 from germane.language.cesql.evaluate import OWN_ID
 from germane.model import InvalidValue, UnknownAttribute
+from germane.model.errors import shown
 from germane.model.types import CATEGORY, XML
 
 STRUCTURES = ("blocks", "skiplist")
@@ -209,7 +218,7 @@ class Filter:
         own = self._own.get(profile_id, NONE)
         first = self._first_own.get(profile_id, own)
         new = self._documents.heard(
-            self._tables.constants(self._categories.flat, rows)[1],
+            nodes_named(self._conjunctions, self._categories.flat, rows).keys,
             own, first, self._messages.documents_of(message), relevant,
         )  # fmt: skip
         if new == own:
@@ -246,7 +255,7 @@ class Filter:
         """Set attributes of a context, made on first sight; None removes an attribute."""
         context = as_id(context, "a context's id")
         if not isinstance(values, Mapping):
-            raise InvalidValue(f"update takes a mapping of attributes, not {values!r:.200}")
+            raise InvalidValue(f"update takes a mapping of attributes, not {shown(values)}")
         self._keep_sets()
         types, keys = self._check_update(context, values)
         row = self._contexts.ensure([context])
@@ -255,6 +264,21 @@ class Filter:
             slots = self._contexts.slots_of(name, types[name])
             for slot, part in zip(slots, parts, strict=False):
                 self._store(row, slot, np.array([part]))
+
+    def check_update(self, context: Any, values: Mapping[str, Any]) -> None:
+        """Raise what ``update`` would raise for these values; set nothing."""
+        context = as_id(context, "a context's id")
+        draft = self._schema.draft(f"context {context!r}")
+        for name, value in values.items():
+            self._schema.require(name)
+            type_ = draft.type_of(name) or type_of_value(name, value)
+            if type_ is None:
+                continue
+            draft.fix(name, type_)
+            if type_.startswith(CATEGORY):
+                self._categories.nodes(name, type_, value)
+            else:
+                self._keys({name: value}, {name: type_}, keep=False)
 
     def _check_update(
         self, context: Any, values: Mapping[str, Any], removed: Sequence[str] = ()
@@ -274,9 +298,9 @@ class Filter:
         return types, keys
 
     def _keys(
-        self, values: Mapping[str, Any], types: Mapping[str, str | None]
+        self, values: Mapping[str, Any], types: Mapping[str, str | None], keep: bool = True
     ) -> dict[str, tuple[float, ...]]:
-        """Keys of a context's values, under labels that hold together."""
+        """Keys of a context's values, under labels that hold together; ``keep`` makes members."""
         keys: dict[str, tuple[float, ...]] = {}
         for name, value in values.items():
             type_ = types[name]
@@ -285,11 +309,11 @@ class Filter:
             elif type_ is not None and type_.startswith(CATEGORY):
                 keys[name] = (self._categories.key(name, type_, value),)
             elif type_ == XML:
-                raise InvalidValue(f"attribute {name!r} holds documents, which contexts have not")
+                raise InvalidValue(DOCUMENTS_OF_CONTEXTS.format(name=name))
             else:
                 keys[name] = (key(name, type_ or "number", value, self._strings, False),)
         # Nothing is refused from here on: strings may become members.
-        texts = [name for name, type_ in types.items() if type_ == "string"]
+        texts = [name for name, type_ in types.items() if type_ == "string" and keep]
         epoch = None
         while texts and epoch != self._strings.epoch:
             epoch = self._strings.epoch
@@ -551,8 +575,7 @@ class Filter:
         table = self.match_many([message])
         if table.errors:
             raise table.errors[0]
-        arrow = table.to_arrow()
-        return dict(zip(arrow["profile"].to_pylist(), arrow["cost"].to_pylist(), strict=True))
+        return dict(zip(table.by_message()[0], table.costs().tolist(), strict=True))
 
     def _delivered(self, found: Found) -> None:
         """Count what a batch has found."""
@@ -582,9 +605,9 @@ class Filter:
     def _next_seq(self, seq: Any) -> bool:
         """Whether an event is new; its place in the sequence is used up."""
         if not isinstance(seq, int | np.integer) or isinstance(seq, bool):
-            raise InvalidValue(f"the event has no seq, an integer, but {seq!r:.200}")
+            raise InvalidValue(f"the event has no seq, an integer, but {shown(seq)}")
         if not -(2**63) <= seq < 2**63:
-            raise InvalidValue(f"seq is a 64-bit integer, not {seq}")
+            raise InvalidValue(f"seq is a 64-bit integer, not {shown(seq)}")
         if self._last_seq is not None and seq <= self._last_seq:
             return False
         self._last_seq = int(seq)
@@ -633,8 +656,9 @@ class Filter:
             "profiles": len(self),
             "conjunctions": self._conjunctions.n_live,
             "contexts": len(self._contexts),
-            "messages": tables.n_messages,
+            "messages": tables.recent.n_messages,
             "updates": self._n_updates,
+            "probes": sum(table.n_probes for table in tables.tables),
             "candidates": tables.n_candidates,
             "false_positives": tables.n_false,
             "matches": self._n_matches,
@@ -678,8 +702,8 @@ class Filter:
     def _uses_of_nodes(self, graph: int, nodes: set[int]) -> tuple[int, int]:
         """How many profiles and how many contexts name some nodes of a graph."""
         keys = self._categories.keys_with(graph, nodes)
-        rows, held, _ = self._tables.constants(graph)
-        profiles = set(self._conjunctions.profile[rows[np.isin(held, keys)]].tolist())
+        named = nodes_named(self._conjunctions, graph)
+        profiles = set(self._conjunctions.profile[named.rows[np.isin(named.keys, keys)]].tolist())
         contexts = np.zeros(self._contexts.ids.n_rows, np.bool_)
         for values in self._nodes_of_contexts(graph):
             contexts |= np.isin(values, keys)
@@ -703,8 +727,8 @@ class Filter:
         self._documents.sweep()
         for graph, sets in enumerate(self._categories.sets):
             if sets.crowded:
-                constants = self._tables.constants(graph)[1]
-                held = np.concatenate([constants, *self._nodes_of_contexts(graph)])
+                named = nodes_named(self._conjunctions, graph).keys
+                held = np.concatenate([named, *self._nodes_of_contexts(graph)])
                 self._categories.keep(graph, held)
 
     def __repr__(self) -> str:
@@ -740,7 +764,7 @@ def _sequence(values: Any, what: str, dimensions: int = 1) -> Any:
             return array
     elif isinstance(values, Iterable) and not isinstance(values, _NO_SEQUENCES):
         return list(values)
-    raise InvalidValue(f"{what} must be a sequence such as a list, not {values!r:.200}")
+    raise InvalidValue(f"{what} must be a sequence such as a list, not {shown(values)}")
 
 
 _NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping, Set)

@@ -90,12 +90,19 @@ class Matches:
         if self.n_messages == 1:
             return self.rows(0)
         out: Rows = np.empty(int(self._found.counts.sum()), np.int32)
-        for part, members, places in self._by_part():
-            lay_out(part, members, self._found.starts, self._found.counts, places, out)
+        self._lay_out(out)
         return out
 
-    def write_names(self, names: NDArray[Any], out: NDArray[Any]) -> None:
-        """Write ``names`` of the profile rows of all messages, laid out, into an array."""
+    def _lay_out(self, out: NDArray[Any]) -> None:
+        for part, members, places in self._by_part():
+            lay_out(part, members, self._found.starts, self._found.counts, places, out)
+
+    def write_integers(self, out: NDArray[np.int64]) -> None:
+        """Write the ids of all deliveries, laid out, which must be small integers."""
+        if self._ids.are_rows:
+            self._lay_out(out)
+            return
+        names = self._ids.integers
         for part, members, places in self._by_part():
             name_rows(part, members, self._found.starts, self._found.counts, places, names, out)
 
@@ -231,7 +238,7 @@ def integer_names(runs: list[Matches], total: int) -> NDArray[np.int64]:
     named: NDArray[np.int64] = np.empty(total, np.int64)
     begin = 0
     for run in runs:
-        run.write_names(run.ids.integers, named[begin : begin + len(run)])
+        run.write_integers(named[begin : begin + len(run)])
         begin += len(run)
     return named
 

@@ -17,6 +17,7 @@ from germane.context.values import MAX_TEXT, is_null, key, location, type_of_val
 from germane.filter.columns import Columns, cast_key
 from germane.language.cesql.evaluate import raw
 from germane.model import Draft, GermaneError, InvalidValue, Schema
+from germane.model.errors import shown
 from germane.model.types import CATEGORY, XML
 
 OTHER, NUMBER, STRING, LOCATION = 0, 1, 2, 3
@@ -178,7 +179,7 @@ class Messages:
         """Fill the vector; False when there are attributes without a reader yet."""
         if type(message) is not dict and not isinstance(message, Mapping):
             raise InvalidValue(
-                f"a message is a mapping of attribute names to values, not {message!r:.200}"
+                f"a message is a mapping of attribute names to values, not {shown(message)}"
             )
         readers = self._readers
         known = True

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.approx.transformations import NONE, Transformations
+from germane.category.covers import Named, nodes_named
 from germane.category.sets import Categories
 from germane.context import Contexts, Ids, Strings, as_id
 from germane.context.ids import Rows
@@ -214,8 +215,7 @@ class Registry:
                 kernels.link(rows, self.contexts.head, *self.conjunctions.view[:2])
                 self.tables.add(rows)
                 if self.categories.patterns.used:
-                    flat = self.categories.flat
-                    self.documents.hold(self.tables.constants(flat, rows)[1])
+                    self.documents.hold(self._patterns(rows).keys)
 
     def _admit(self, profile_id: Any, context: Any, seen: set[Any]) -> tuple[Any, Any]:
         """The ids of a new profile and of its context, checked."""
@@ -384,7 +384,7 @@ class Registry:
         rows = np.array(self.rows_of(profile_id), np.int32)
         if len(rows):
             if self.categories.patterns.used:
-                self.documents.release(self.tables.constants(self.categories.flat, rows)[1])
+                self.documents.release(self._patterns(rows).keys)
             kernels.unlink(rows, self.contexts.head, *self.conjunctions.view[:2])
             self.tables.remove(rows)
             self.conjunctions.remove(rows)
@@ -393,15 +393,18 @@ class Registry:
 
     def price_anew(self, rows: NDArray[np.int32], own: Transformations) -> None:
         """Give the patterns of rows other prices."""
-        flat = self.categories.flat
-        self.documents.release(self.tables.constants(flat, rows)[1])
+        self.documents.release(self._patterns(rows).keys)
         self.tables.remove(rows)
-        places = self.tables.places_of_constants(flat, rows)
+        places = self._patterns(rows).places
         pool = self.conjunctions.pool
         pool[places] = [self.documents.priced_anew(key, own) for key in pool[places].tolist()]
         self.tables.follow_graphs()
         self.tables.add(rows)
-        self.documents.hold(self.tables.constants(flat, rows)[1])
+        self.documents.hold(self._patterns(rows).keys)
+
+    def _patterns(self, rows: NDArray[np.int32]) -> Named:
+        """The patterns that rows name, which are nodes of the flat graph."""
+        return nodes_named(self.conjunctions, self.categories.flat, rows)
 
     def rows_of(self, profile_id: Any) -> list[int]:
         """The conjunctions of a profile."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.approx.transformations import Transformations
+from germane.category.covers import nodes_named
 from germane.category.sets import Categories
 from germane.context import Strings
 from germane.filter.balance import Plan
@@ -38,6 +39,7 @@ DAMAGE = (
 
 def save(f: "Filter", path: Path) -> None:
     """Write a filter."""
+    f._tables.follow_graphs()  # what is loaded takes them to be followed
     arrays: dict[str, NDArray[Any]] = {}
     meta: dict[str, Any] = {
         "format": FORMAT,
@@ -90,8 +92,9 @@ def save(f: "Filter", path: Path) -> None:
 
 def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     tables = f._tables
-    for name in ("state", "table", "outside", "recent_updates"):
+    for name in ("state", "table", "outside"):
         arrays[f"tables_{name}"] = getattr(tables, name)
+    arrays["tables_recent_updates"] = tables.recent.updates
     meta["tables"] = {
         "list": [
             {
@@ -116,12 +119,12 @@ def _save_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> N
         "bound_shape": tables.assignment.bound_shape,
         "wake_slots": sorted(tables.assignment.wake_slots),
         "n_outside": tables.n_outside,
-        "recent_false": tables.recent_false,
-        "recent_messages": tables.recent_messages,
+        "recent_false": tables.recent.false,
+        "recent_messages": tables.recent.messages,
         "deescalations": tables.deescalations,
         "n_postfiltered": tables.n_postfiltered,
         "n_swept": tables.n_swept,
-        "n_messages": tables.n_messages,
+        "n_messages": tables.recent.n_messages,
         "n_candidates": tables.n_candidates,
         "n_false": tables.n_false,
     }
@@ -189,7 +192,7 @@ def _restore(kind: "type[Filter]", arrays: dict[str, Any], meta: dict[str, Any])
     }
     _replace(f, Conjunctions.from_state(states | {"meta": meta["conjunctions"]}))
     _load_tables(f, arrays, meta["tables"])
-    f._documents.hold(f._tables.constants(f._categories.flat)[1])
+    f._documents.hold(nodes_named(f._conjunctions, f._categories.flat).keys)
     return f
 
 
@@ -210,20 +213,23 @@ def _replace(f: "Filter", conjunctions: Conjunctions) -> None:
     f._conjunctions = f._tables.conjunctions = f._profiles.conjunctions = conjunctions
     f._tables.assignment.conjunctions = conjunctions
     f._tables.postings.conjunctions = conjunctions
+    f._tables.intervals.conjunctions = conjunctions
 
 
 def _load_tables(f: "Filter", arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     tables = f._tables
-    for name in ("state", "table", "outside", "recent_updates"):
+    for name in ("state", "table", "outside"):
         require_alike(arrays, {f"tables_{name}": getattr(tables, name)})
         setattr(tables, name, arrays[f"tables_{name}"])
-    tables.recent_total = float(tables.recent_updates.sum())
+    updates = arrays["tables_recent_updates"]
+    require_alike(arrays, {"tables_recent_updates": tables.recent.updates})
+    tables.recent.restore(
+        meta["n_messages"], updates, meta["recent_false"], meta["recent_messages"]
+    )
     for name in (
-        "n_outside", "recent_false", "recent_messages", "deescalations", "n_postfiltered",
-        "n_swept", "n_messages", "n_candidates", "n_false",
+        "n_outside", "deescalations", "n_postfiltered", "n_swept", "n_candidates", "n_false",
     ):  # fmt: skip
         setattr(tables, name, meta[name])
-    tables._faded_at = tables.n_messages
     assignment = tables.assignment
     assignment.table_of_shape = list(meta["table_of_shape"])
     assignment.whole_shape = list(meta["whole_shape"])

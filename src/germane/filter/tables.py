@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.category.covers import constants_of
 from germane.category.postings import Postings
 from germane.category.sets import Categories
 from germane.context import Contexts
 from germane.filter.assignment import Assignment, Merge
 from germane.filter.balance import Plan
+from germane.filter.intervals import Intervals
+from germane.filter.recent import Recent
 from germane.filter.table import Table
 from germane.filter.texts import Texts
 from germane.index.conjunctions import Conjunctions, longer
 from germane.index.policy import Policy, Strategy
 from germane.index.rowindex import ESCALATE, Rest, Rows
-from germane.index.scope import Scopes
 from germane.kernels import conjunctions as rowwise
 from germane.kernels import contexts as kernels
-from germane.kernels.conjunctions import HIGH_CONTEXT, LOW_CONTEXT, WITHIN
+from germane.kernels.conjunctions import WITHIN
 from germane.kernels.lanes import LANES, SPARE
 from germane.kernels.sweep import STRETCH, sharpen, sweep
 
@@ -40,8 +40,6 @@ SWEPT_PER_CANDIDATE = 32
 SWEEP_NS = 6.0
 """What sweeping over a row costs, until it has been measured."""
 SETTLED_SWEEP = 4096
-DECAY = 0.98
-"""What was counted fades by this factor a message: it speaks of the last fifty or so."""
 FEW_TABLES = 4
 CARE_EVERY = 64
 RATES_EVERY = 64
@@ -85,30 +83,19 @@ class Tables:
         self.table: NDArray[np.int16] = np.full(16, -1, np.int16)
         self.outside: NDArray[np.uint64] = np.zeros(1, np.uint64)
         self.n_outside = 0
-        self.scopes = Scopes() if strategy.partial else None
-        self.recent_updates: NDArray[np.float64] = np.zeros(4)
-        self.recent_total = 0.0  # their sum
-        self._n_read = 0
-        self._n_seen_shapes = 0
-        self._n_attributes = 0
-        self._read_slots: dict[int, list[int]] = {}
-        self.recent_false = 0.0
-        self.recent_messages = 0.0
+        self.intervals = Intervals(conjunctions, contexts, strategy.partial)
+        self.recent = Recent()
         self._countdown = 0
         self._posted_countdown = 0
         self._sweep_countdown = 0
         self._swept_since = 0  # a row was taken back, in batches
-        self.n_messages = 0
         self.n_candidates = 0
         self.n_false = 0
         self._any_plan = False  # other than to follow everything
-        self._faded_at = 0
         self.deescalations = 0
         self.n_postfiltered = 0
         self.n_swept = 0
         self._make_room(64)
-        self._slots: dict[int, NDArray[np.int32]] = {}
-        self._form_slots: dict[int, tuple[NDArray[np.int32], bool]] = {}
         self._mask = np.zeros(STRETCH + 8, np.uint8)
         self._rates_at: dict[int, tuple[int, float]] = {}
         self.out: Rows = np.empty(16, np.int32)
@@ -187,11 +174,9 @@ class Tables:
             rowwise.set_bits(rows, self.conjunctions.awake[rows] == 1, self.outside)
         self.n_outside = int((self.state == WAITING).sum() + (self.state == EXPELLED).sum())
         self._any_plan = any(table.balance.plan != Plan() for table in self.tables)
-        self._slots.clear()
-        self._form_slots.clear()
         self._rates_at.clear()
-        if self.scopes is not None:
-            self.scopes = Scopes()
+        self.intervals.forget_tables()
+        if self.intervals.scopes is not None:
             self._rebuild_inside()
 
     def _watch(self) -> None:
@@ -211,9 +196,10 @@ class Tables:
     def _followed_by(self, table: Table) -> set[int]:
         """The context slots that bound what a table's index follows."""
         followed: set[int] = set()
+        reads = self.intervals.reads()
         for slot, attribute in enumerate(table.attributes.tolist()):
             if slot not in table.balance.plan.loose:
-                followed.update(self._reads.get(attribute, ()))
+                followed.update(reads.get(attribute, ()))
         return followed & table.context_slots
 
     def remove(self, rows: Rows) -> None:
@@ -239,43 +225,11 @@ class Tables:
         self.state[rows] = FREE
         self.table[rows] = -1
 
-    def constants(
-        self, graph: int, rows: Rows | None = None
-    ) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64]]:
-        """Rows whose conditions name nodes of a graph, and their keys, one by one.
-
-        Of some rows, or all; with the place of each among them.
-        """
-        rows = self.conjunctions.live() if rows is None else rows
-        where, places = self._constants(graph, rows)
-        return rows[where], self.conjunctions.pool[places], where
-
-    def places_of_constants(self, graph: int, rows: Rows) -> NDArray[np.int64]:
-        """Where the keys of ``constants`` stand in the pool."""
-        return self._constants(graph, rows)[1]
-
-    def _constants(self, graph: int, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        shapes = self.conjunctions.shape[rows]
-        found, at_pool = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for number in np.unique(shapes).tolist():
-            shape = self.conjunctions.shapes[number]
-            places = constants_of(shape.program, graph) | constants_of(shape.wakes, graph)
-            mine = np.flatnonzero(shapes == number) if places else np.empty(0, np.int64)
-            at, step = (self.conjunctions.rows[name][rows[mine]] for name in ("at", "step"))
-            for c in places:
-                found.append(mine)
-                at_pool.append(at + (c >> 1) * step + (c & 1))
-        return np.concatenate(found), np.concatenate(at_pool)
-
     # contexts change -------------------------------------------------------------------------
 
     def count_updates(self, slot: int, n: int) -> None:
         """Remember how often a context slot changes."""
-        self._fade()
-        if slot >= len(self.recent_updates):
-            self.recent_updates = longer(self.recent_updates, self.contexts.n_slots)
-        self.recent_updates[slot] += n
-        self.recent_total += n
+        self.recent.count(slot, n, self.contexts.n_slots)
         self._fresh_updates += n
         for table in self.tables:
             if slot in table.context_slots:
@@ -335,7 +289,7 @@ class Tables:
     ) -> None:
         """Carry entries into the indexes; their intervals become the room they have now."""
         if len(self.tables) == 1 and 0 < self.tables[0].n_inside == self.conjunctions.n_live:
-            slots, complete = self._slot_of_form(self.tables[0])
+            slots, complete = self.intervals.slot_of_form(self.tables[0])
             if complete:
                 self._revise_table(self.tables[0], rows, slots.take(forms), lows, highs)
                 return
@@ -345,7 +299,7 @@ class Tables:
         for table in self.tables:
             if table.index is None or not table.n_inside:
                 continue
-            slots = self._slot_of_form(table)[0][forms]
+            slots = self.intervals.slot_of_form(table)[0][forms]
             mine = inside & (numbers == table.number) & (slots >= 0)
             if mine.any():
                 part_lows, part_highs = lows[mine], highs[mine]
@@ -362,11 +316,12 @@ class Tables:
         highs: NDArray[np.float64],
     ) -> None:
         assert table.index is not None
-        if self.scopes is not None:
-            self.scopes.count(table.number, slots, lows)
-            if self.scopes.due(table.number, table.n_inside):
+        scopes = self.intervals.scopes
+        if scopes is not None:
+            scopes.count(table.number, slots, lows)
+            if scopes.due(table.number, table.n_inside):
                 self._build(table)
-            lows[:], highs[:] = self.scopes.clip(table.number, slots, lows, highs)
+            lows[:], highs[:] = scopes.clip(table.number, slots, lows, highs)
         expelled = table.index.revise(rows, slots, lows, highs, self.strategy.mode)
         if len(expelled):
             self._leave(table, expelled)
@@ -374,32 +329,17 @@ class Tables:
     def _tell_rates(self, table: Table) -> None:
         """Tell an index, now and then, how often its entries are updated per message, by slot."""
         told_at, told_total = self._rates_at.get(table.number, (-RATES_EVERY, 0.0))
-        if self.n_messages < told_at + RATES_EVERY and self.recent_total < 2.0 * told_total:
+        n_messages, total = self.recent.n_messages, self.recent.total
+        if n_messages < told_at + RATES_EVERY and total < 2.0 * told_total:
             return
-        self._rates_at[table.number] = (self.n_messages, self.recent_total)
-        per_message = self.recent_updates / max(self.recent_messages, 1.0)
+        self._rates_at[table.number] = (n_messages, total)
+        per_message, reads = self.recent.per_message(), self.intervals.reads()
         rates = np.zeros(len(table.attributes))
         for slot, attribute in enumerate(table.attributes.tolist()):
-            bounds = [s for s in self._reads.get(attribute, ()) if s < len(per_message)]
+            bounds = [s for s in reads.get(attribute, ()) if s < len(per_message)]
             rates[slot] = per_message[bounds].max(initial=0.0)
         assert table.index is not None
         table.index.expect(rates / max(len(self.contexts), 1))
-
-    @property
-    def _reads(self) -> dict[int, list[int]]:
-        """Message slot -> context slots that bound it."""
-        shapes = self.conjunctions.shapes
-        while self._n_read < len(shapes):
-            for form in shapes[self._n_read].forms:
-                known = self._read_slots.setdefault(form.attribute, [])
-                for flag, slot in (
-                    (LOW_CONTEXT, form.low_context),
-                    (HIGH_CONTEXT, form.high_context),
-                ):
-                    if form.flags & flag and slot not in known:
-                        known.append(slot)
-            self._n_read += 1
-        return self._read_slots
 
     def _leave(self, table: Table, rows: Rows) -> None:
         """Rows that an index has put out are swept from now on."""
@@ -436,7 +376,7 @@ class Tables:
 
     def probe(self, message: NDArray[np.float64], raw: Any) -> Rows:
         """Rows that match a message, in a buffer that the next message uses again."""
-        self.n_messages += 1
+        self.recent.n_messages += 1
         if self._fresh_updates or self._any_plan:
             self._weigh()
         self.texts.forget()
@@ -486,7 +426,7 @@ class Tables:
     def learn_posted(self, failed: Rows) -> None:
         """Post rows exactly that were named in vain, one in so many as the policy says."""
         every = self._interval()
-        self.recent_false += len(failed)
+        self.recent.false += len(failed)
         self.n_false += len(failed)
         if every and len(failed):
             rows, self._posted_countdown = _one_in(every, failed, self._posted_countdown)
@@ -507,7 +447,7 @@ class Tables:
 
     def begin_batch(self, messages: NDArray[np.float64]) -> None:
         """Count the messages of a batch, and bring the tables into the shape they want."""
-        self.n_messages += len(messages)
+        self.recent.n_messages += len(messages)
         if self._fresh_updates or self._any_plan:
             self._weigh(len(messages))
         self.texts.forget()
@@ -567,7 +507,7 @@ class Tables:
         expelled = [t for t in self.tables if not t.balance.swept and t.n_expelled]
         every = self._interval() * SWEPT_PER_CANDIDATE if expelled else 0
         if every:
-            self.recent_false += swept / SWEPT_PER_CANDIDATE
+            self.recent.false += swept / SWEPT_PER_CANDIDATE
             due, self._swept_since = divmod(self._swept_since + swept, every)
             rows = np.flatnonzero(self.state == EXPELLED).astype(np.int32)
             due = min(due, len(rows))
@@ -594,7 +534,8 @@ class Tables:
                 continue
             if not balance.swept:
                 self._tell_rates(table)
-            bounds = [self._reads.get(attribute, []) for attribute in table.attributes.tolist()]
+            reads = self.intervals.reads()
+            bounds = [reads.get(attribute, []) for attribute in table.attributes.tolist()]
             plan = table.better_plan(balance.rates(bounds), n_rows * self.sweep_ns)
             if plan is not None:
                 self._adopt(table, plan)
@@ -618,24 +559,13 @@ class Tables:
         """False positives per deescalation, by the policy; 0 for strategies that have none."""
         if self.strategy.mode != ESCALATE or not self.strategy.indexed:
             return 0
-        self._fade()
-        return self.policy.interval(self.recent_total, self.recent_false)
-
-    def _fade(self) -> None:
-        """Let what was counted fade with the messages that have passed."""
-        passed = self.n_messages - self._faded_at
-        if passed:
-            factor = DECAY**passed
-            self.recent_updates *= factor
-            self.recent_total *= factor
-            self.recent_false *= factor
-            self.recent_messages = self.recent_messages * factor + (1 - factor) / (1 - DECAY)
-            self._faded_at = self.n_messages
+        self.recent.fade()
+        return self.policy.interval(self.recent.total, self.recent.false)
 
     def _learn(self, table: Table, n_failed: int) -> None:
         """Count the false positives that escalated entries caused; deescalate if it is time."""
         every = self._interval()
-        self.recent_false += n_failed
+        self.recent.false += n_failed
         self.n_false += n_failed
         if every:
             self._deescalate(table, self.failed[:n_failed], every)
@@ -673,7 +603,7 @@ class Tables:
         n_words = -(-self.conjunctions.n_rows // LANES)
         n_expelled = sum(t.n_expelled for t in self.tables if not t.balance.swept)
         every = self._interval() if n_expelled else 0
-        if not self.n_messages % SHARPEN_EVERY:
+        if not self.recent.n_messages % SHARPEN_EVERY:
             shapes = self.conjunctions.shapes
             sharpen(self.conjunctions.view[2], len(shapes), self.conjunctions.forms)
         start = time.perf_counter_ns()
@@ -687,7 +617,7 @@ class Tables:
             took = (time.perf_counter_ns() - start) / swept
             self.sweep_ns += 0.05 * (min(took, 10.0 * SWEEP_NS) - self.sweep_ns)
         if n_expelled:
-            self.recent_false += (swept - passed) / SWEPT_PER_CANDIDATE
+            self.recent.false += (swept - passed) / SWEPT_PER_CANDIDATE
         self.n_swept += swept
         self.n_candidates += swept
         if n_sampled:
@@ -726,9 +656,9 @@ class Tables:
 
     def _build(self, table: Table) -> None:
         rows = np.flatnonzero((self.table == table.number) & (self.state != FREE)).astype(np.int32)
-        if self.scopes is not None:
-            self.scopes.choose(table.number, *self._intervals(table, rows))
-        lows, highs = self._scoped_intervals(table, rows)
+        if self.intervals.scopes is not None:
+            self.intervals.scopes.choose(table.number, *self.intervals.exact(table, rows))
+        lows, highs = self.intervals.held(table, rows)
         table.build(
             rows, lows, highs, self.assignment.whole(rows), self.conjunctions.awake[rows] == 1
         )
@@ -738,7 +668,7 @@ class Tables:
 
     def _insert(self, table: Table, rows: Rows) -> None:
         assert table.index is not None
-        lows, highs = self._scoped_intervals(table, rows)
+        lows, highs = self.intervals.held(table, rows)
         awake = self.conjunctions.awake[rows] == 1
         table.index.insert(rows, lows, highs, self.assignment.whole(rows), awake)
         self.state[rows] = INSIDE
@@ -757,7 +687,7 @@ class Tables:
         if not len(rows):
             return
         assert table.index is not None
-        lows, highs = self._scoped_intervals(table, rows)
+        lows, highs = self.intervals.held(table, rows)
         table.index.deescalate(rows, lows, highs, self.assignment.whole(rows))
         self.deescalations += len(rows)
         kernels.shut_guards(rows, *self.conjunctions.view, self.contexts.guards)
@@ -784,71 +714,6 @@ class Tables:
             if table.index is not None and table.n_inside:
                 self._build(table)
 
-    # small things ----------------------------------------------------------------------------
-
-    def _slot_of(self, table: Table) -> NDArray[np.int32]:
-        """Message slot -> slot of a table's index, or -1."""
-        n = self._n_message_slots()
-        known = self._slots.get(id(table))
-        if known is None or len(known) < n:
-            known = np.full(n, -1, np.int32)
-            known[table.attributes] = np.arange(len(table.attributes))
-            self._slots[id(table)] = known
-        return known
-
-    def _slot_of_form(self, table: Table) -> tuple[NDArray[np.int32], bool]:
-        """Form -> slot of a table's index, or -1; and whether all have one."""
-        known = self._form_slots.get(id(table))
-        if known is None or len(known[0]) < self.conjunctions.n_forms:
-            forms = self.conjunctions.forms["attribute"][: self.conjunctions.n_forms]
-            slots = self._slot_of(table)[forms]
-            known = self._form_slots[id(table)] = (slots, bool((slots >= 0).all()))
-        return known
-
-    def _n_message_slots(self) -> int:
-        while self._n_seen_shapes < len(self.conjunctions.shapes):
-            for form in self.conjunctions.shapes[self._n_seen_shapes].forms:
-                self._n_attributes = max(self._n_attributes, form.attribute + 1)
-            self._n_seen_shapes += 1
-        return self._n_attributes
-
-    def _intervals(self, table: Table, rows: Rows) -> tuple[Any, Any]:
-        lows = np.empty((len(rows), len(table.attributes)))
-        highs = np.empty_like(lows)
-        rowwise.intervals(
-            rows, self._slot_of(table), *self.conjunctions.view, self.contexts.values, lows, highs
-        )
-        return lows, highs
-
-    def _scoped_intervals(self, table: Table, rows: Rows) -> tuple[Any, Any]:
-        lows, highs = self._intervals(table, rows)
-        if self.scopes is not None:
-            for slot in range(lows.shape[1]):
-                bound = self._context_bound(rows, table, slot)
-                lows[bound, slot], highs[bound, slot] = self.scopes.clip(
-                    table.number,
-                    np.full(int(bound.sum()), slot),
-                    lows[bound, slot],
-                    highs[bound, slot],
-                )
-        return lows, highs
-
-    def _context_bound(self, rows: Rows, table: Table, slot: int) -> NDArray[np.bool_]:
-        """Which rows' predicate in a slot reads the context."""
-        shapes = self.conjunctions.shapes
-        reads = np.array(
-            [
-                any(
-                    form.attribute == table.attributes[slot]
-                    and form.flags & (LOW_CONTEXT | HIGH_CONTEXT)
-                    for form in shape.forms
-                )
-                for shape in shapes
-            ]
-        )
-        bound: NDArray[np.bool_] = reads[self.conjunctions.shape[rows]]
-        return bound
-
     @property
     def nbytes(self) -> int:
         """Bytes of arrays, indexes included."""
@@ -874,7 +739,7 @@ class Tables:
             inside = mine[self.state[mine] == INSIDE]
             assert table.n_inside == len(inside)
             if table.index is not None and len(inside):
-                table.index._check(inside, *self._scoped_intervals(table, inside))
+                table.index._check(inside, *self.intervals.held(table, inside))
 
 
 def _one_in(every: int, failed: Rows, countdown: int) -> tuple[Rows, int]:

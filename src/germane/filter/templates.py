@@ -33,6 +33,9 @@ class Nodes(NamedTuple):
     places: tuple[int, ...]
 
 
+CHOSEN = -2
+"""The position of what is there because of a literal's value: the tighter of two bounds, a factor
+of a context attribute. Another text of the template may have something else there."""
 Compiled = list[tuple[Shape, list[float], list[int | Nodes]]]
 """Rows of a condition: shape, constants, and the position in the text each constant came from."""
 NUMBER, TEXT, NODE = range(3)
@@ -95,6 +98,8 @@ def learn(text: str, key: Key, rows: Compiled, reads_context: str) -> Template |
                 used.update(literals)
                 sources.append(Nodes(origin.type, literals))
                 continue
+            if origin == CHOSEN:
+                return None
             if origin < 0:
                 sources.append(Source(-1, 1.0, value))
                 continue

@@ -274,10 +274,8 @@ def lay_out(rows: Any, members: Any, starts: Any, counts: Any, places: Any, out:
     """Copy some messages' rows to where each message has its place in ``out``."""
     for i in range(members.shape[0]):
         message = members[i]
-        begin = starts[message]
-        place = places[message]
-        for k in range(counts[message]):
-            out[place + k] = rows[begin + k]
+        mine = rows[starts[message] : starts[message] + counts[message]]
+        out[places[message] : places[message] + counts[message]] = mine
 
 
 @kernel

@@ -6,6 +6,8 @@ In: the rows of one part of what was found, and which messages have theirs in it
 
 from typing import Any
 
+import numpy as np
+
 from germane.kernels.compile import kernel
 
 
@@ -16,7 +18,7 @@ def name_rows(
     """Write the names of some messages' rows to where each message has its place in ``out``."""
     for i in range(members.shape[0]):
         message = members[i]
-        begin = starts[message]
-        place = places[message]
-        for k in range(counts[message]):
-            out[place + k] = names[rows[begin + k]]
+        mine = rows[starts[message] : starts[message] + counts[message]]
+        named = out[places[message] : places[message] + counts[message]]
+        for k in range(mine.shape[0]):
+            named[k] = names[np.uint32(mine[k])]  # a signed index may count from the end: a test

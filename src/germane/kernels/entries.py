@@ -213,8 +213,10 @@ def follow(
     """Rows of contexts whose value in a slot has left what they are posted at, and where to go.
 
     ``target`` is a node that covers old and new, which is its home from now on, or NOWHERE: post
-    the row anew, exactly. Returns
-    how many rows moved, and how many are posted somewhere although there is nothing any more.
+    the row anew, exactly. That is what happens where no one node covers both, and, OVER, where the
+    graph is no forest: what is over a row's place may then be neither above nor below its home, and
+    a message there would not find it. Returns how many rows moved, and how many are posted
+    somewhere although there is nothing any more.
     """
     first = graph * N_ARRAYS
     component, sets_at, sets, given_at, given = values_of(graphs, graph)
@@ -223,6 +225,7 @@ def follow(
     enter = array_at(graphs, first + ENTER, np.int32)
     leave = array_at(graphs, first + LEAVE, np.int32)
     forest = enter.shape[0] > 0
+    widens = escalates and (forest or side == UNDER)
     n = 0
     n_null = 0
     for i in range(contexts.shape[0]):
@@ -258,7 +261,7 @@ def follow(
                     moved[n] = row
                     target[n] = NOWHERE
                     home[row] = SOON
-                    if escalates and at >= 0 and kind == 0:
+                    if widens and at >= 0 and kind == 0:
                         node = component[np.int32(key)]
                         target[n] = nearest_common(at, node, above_at, above_n, above, below)
                         if target[n] != NOWHERE:

@@ -8,7 +8,7 @@ verified.
 
     UNDER  rows posted at what covers a node of the message
     OVER   rows posted at what a node of the message covers; and, of rows that are posted above
-           where they are (``wide``), also those at what covers it
+           where they are (``wide``, in forests alone), also those at what covers it
 
 Postings only ever name too many rows: what a row leaves behind when it goes or moves is found out
 by the test, and swept up when they are built anew. Lists are read by ``kernels.lookups``, rows

@@ -19,6 +19,7 @@ __all__ = [
     "UnknownAttribute",
     "UnknownContext",
     "UnknownProfile",
+    "shown",
 ]
 
 WINDOW = 60
@@ -55,6 +56,8 @@ class ConditionError(GermaneError, ValueError):
 
     def __str__(self) -> str:
         hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
+        if not self.condition.strip():  # there is nothing to point at
+            return f"{self.message}{hint}"
         line, column = excerpt(self.condition, self.position)
         return f"{self.message}{hint} (at position {self.position})\n  {line}\n  {' ' * column}^"
 
@@ -114,8 +117,17 @@ def excerpt(text: str, position: int) -> tuple[str, int]:
         right = min(end, left + WINDOW)
     before = "…" if left > start else ""
     after = "…" if right < end else ""
-    shown = "".join(c if c.isprintable() else " " for c in text[left:right])
-    return f"{before}{shown}{after}", len(before) + position - left
+    line = "".join(c if c.isprintable() else " " for c in text[left:right])
+    return f"{before}{line}{after}", len(before) + position - left
+
+
+def shown(value: object, most: int = 200) -> str:
+    """A value in an error, cut; also one that Python does not write out: an int of many digits."""
+    try:
+        return repr(value)[:most]
+    except ValueError:
+        size = f" of {value.bit_length():,} bits" if isinstance(value, int) else ""
+        return f"{type(value).__name__}{size}"
 
 
 class BatchError(GermaneError, ValueError):
@@ -130,9 +142,9 @@ class BatchError(GermaneError, ValueError):
         self.accepted = accepted
 
     def __str__(self) -> str:
-        shown = "\n".join(
-            f"- {profile_id!r} (entry {position}): {error}"
+        told = "\n".join(
+            f"- {shown(profile_id)} (entry {position}): {error}"
             for position, profile_id, error in self.errors[:5]
         )
         more = f"\n- and {len(self.errors) - 5} more in .errors" if len(self.errors) > 5 else ""
-        return f"{len(self.errors)} refused, {self.accepted} accepted:\n{shown}{more}"
+        return f"{len(self.errors)} refused, {self.accepted} accepted:\n{told}{more}"

@@ -37,6 +37,8 @@ def parse_timestamp(text: str) -> int:
 
 def microseconds_of(moment: datetime) -> int:
     """Microseconds since 1970 of a datetime; a naive one is UTC."""
+    if getattr(moment, "nanosecond", 0):  # pandas'
+        raise InvalidValue(f"{moment.isoformat()} is finer than a microsecond")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     micros = (moment - _EPOCH) // _MICROSECOND
