@@ -8,7 +8,9 @@ import copy
 import random
 import tempfile
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -20,7 +22,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from germane.spark import replicas
-from germane.spark.gate import Gate
+from germane.spark.gate import RECENT, Gate
 from germane.spark.layout import Layout
 from germane.spark.packing import decode, murmur3, packer, spread
 from germane.spark.replicas import Replica
@@ -66,7 +68,8 @@ class Cluster:
         self.n_shards = n_shards
         self.pack = packer(LAYOUT, self.keys)
         self.together = together
-        self.workers = [{} for _ in range(n_workers)]
+        self.workers = [replicas.OrderedDict() for _ in range(n_workers)]
+        self.worker = self.workers[0]
         self.tester = TwsTester(
             Replica("here", LAYOUT, self.keys, INPUTS, together, images=images),
             timeMode="EventTime",
@@ -79,7 +82,8 @@ class Cluster:
         for key, rows in self._rows(events).items():
             for row in rows:
                 self.tester.handle.setGroupingKey(key)
-                self.tester.processor.handleInitialState((key,), row, None)
+                with self._at_work():
+                    self.tester.processor.handleInitialState((key,), row, None)
 
     def batch(self, parts, pick, fails=0.0):
         """A micro-batch, in several partitions; an attempt may fail after all it did."""
@@ -89,11 +93,12 @@ class Cluster:
                 rows.setdefault(key, []).extend(packed)
         for key in rows:
             while True:
-                replicas.COPIES = pick.choice(self.workers)
+                self.worker = pick.choice(self.workers)
                 if pick.random() < 0.1:
-                    replicas.COPIES.clear()
+                    self.worker.clear()
                 before = copy.deepcopy(self._state())
-                out = self.tester.test(key, rows[key])
+                with self._at_work():
+                    out = self.tester.test(key, rows[key])
                 if pick.random() >= fails:
                     break
                 self._restore(before)
@@ -101,7 +106,13 @@ class Cluster:
 
     def batch_without_events(self):
         self.clock += 1
-        self._read(self.tester.setWatermark(self.clock))
+        with self._at_work():
+            out = self.tester.setWatermark(self.clock)
+        self._read(out)
+
+    def _at_work(self):
+        """The last worker that was chosen is this process."""
+        return mock.patch.object(replicas, "COPIES", self.worker)
 
     def _rows(self, events):
         rows = {}
@@ -162,8 +173,6 @@ def test_micro_batches(seed, n_shards, together, n_batches, snapshots, fails, im
     expected, refused = embedded(before, events)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         cluster = Cluster(n_shards, together, images=folder if images else None)
-        patch.setattr(replicas, "COPIES", replicas.OrderedDict())
-        cluster.workers = [replicas.OrderedDict(), replicas.OrderedDict()]
         if snapshots:
             patch.setattr(replicas, "MOST_DELTAS", 3)
             patch.setattr(replicas, "SPARE_DELTAS", 2)
@@ -327,6 +336,101 @@ def test_a_gate_with_one_input_never_holds():
     due = gate.admit(table_of([{"seq": 4, "kind": "message", "id": "m"}], 1), [{"messages": 4}])
     assert due.events.num_rows == 1
     assert gate.held is None
+
+
+def messages(*seqs):
+    return table_of([{"seq": seq, "kind": "message", "id": f"m{seq}"} for seq in seqs], 1)
+
+
+def restored(gate):
+    """What another worker has of it."""
+    other = Gate(gate.inputs, gate.together, gate.resumed_at)
+    about, held = gate.state()
+    other.restore(about, held)
+    return other
+
+
+@settings(max_examples=100, deadline=None)
+@given(seqs=st.lists(st.integers(0, 2**62), max_size=300), step=st.sampled_from([1, 300, 2**31]))
+@example(seqs=[], step=1)
+@example(seqs=[2**62, 0], step=1)
+def test_what_a_gate_remembers_comes_back(seqs, step):
+    gate = Gate(["messages"], together=True)
+    gate.recent = np.array([seq - seq % step for seq in seqs], np.int64)
+    assert np.array_equal(restored(gate).recent, gate.recent)
+
+
+def test_a_gate_remembers_all_of_the_last_two_micro_batches():
+    """One that is read again is known, however large it is, also after one without events."""
+    gate = Gate(["messages"], together=True)
+    many = range(3 * RECENT)
+    gate.admit(messages(*many), [{"messages": many[-1]}])
+    gate = restored(gate)
+    gate.admit(messages(), [])
+    gate.admit(messages(many[-1] + 1), [{"messages": many[-1] + 1}])
+    gate = restored(gate)
+    again = gate.admit(messages(*many), [{"messages": many[-1]}])
+    assert again.events.num_rows == 0
+    assert again.refused == []
+    for i in range(2):
+        gate.admit(messages(many[-1] + 2 + i), [{"messages": many[-1] + 2 + i}])
+    assert len(gate.recent) == RECENT
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    owners=st.lists(st.sampled_from(INPUTS), min_size=1, max_size=40),
+    limits=st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=1, max_size=5),
+)
+@example(owners=["updates", "messages", "messages", "updates"], limits=[(1, 9, 9)])
+def test_inputs_with_limits_lose_nothing(owners, limits):
+    """However unevenly inputs catch up: a micro-batch brings a part of what each has."""
+    left = {name: [seq for seq, of in enumerate(owners) if of == name] for name in INPUTS}
+    gate, due, number = Gate(INPUTS, together=False), [], 0
+    while any(left.values()) or gate.waits:
+        came = {name: left[name][:n] for name, n in zip(INPUTS, limits[number], strict=True)}
+        left = {name: left[name][len(came[name]) :] for name in INPUTS}
+        marks = [{name: seqs[-1]} for name, seqs in came.items() if seqs]
+        taken = gate.admit(messages(*(seq for seqs in came.values() for seq in seqs)), marks)
+        assert taken.refused == []
+        due += taken.events.column("seq").to_pylist()
+        gate, number = restored(gate), (number + 1) % len(limits)
+    assert due == list(range(len(owners)))
+
+
+def test_all_shards_choose_the_same_of_two_events_with_one_seq():
+    """In whatever order they come: else one has a message that another has not."""
+    message = {"seq": 3, "kind": "message", "id": "m"}
+    others = [{"seq": 3, "kind": "update", "id": "c"}, {"seq": 3, "kind": "unsubscribe", "id": "p"}]
+    later = {"seq": 4, "kind": "update", "id": "c"}
+    for events in ([message, *others, later], [later, *reversed(others), message]):
+        due = Gate(INPUTS, together=True).admit(table_of(events, 1), [{"messages": 4}])
+        assert due.events.column("kind").to_pylist() == ["message", "update"]
+        assert due.events.column("seq").to_pylist() == [3, 4]
+
+
+def test_what_was_held_fits_columns_in_another_order():
+    """An input with its columns in another order after a restart."""
+    gate = Gate(INPUTS, together=False)
+    assert gate.admit(messages(1, 2), [{"messages": 2}]).events.num_rows == 0
+    gate = restored(gate)
+    other = messages(3).select(list(reversed(EVENTS.names)))
+    due = gate.admit(other, [dict.fromkeys(INPUTS, 3)])
+    assert due.events.column("id").to_pylist() == ["m1", "m2", "m3"]
+
+
+def test_shards_that_hold_nothing_draw_the_same_line():
+    """What is late for one shard is late for the others, which saw no event."""
+    cluster = Cluster(2, together=False)
+    pick = random.Random(1)
+    homes = {place({"id": f"c{i}", "kind": "update"}, 2): f"c{i}" for i in range(4)}
+    message = {"seq": 1, "kind": "message", "id": "m", "x": 1.0}
+    cluster.batch([[message]], pick)
+    cluster.batch([[{"seq": 9, "kind": "update", "id": homes[0], "x": 1.0}]], pick)
+    cluster.batch_without_events()
+    late = [{"seq": 5 + i, "kind": "update", "id": homes[i], "x": 2.0} for i in homes]
+    cluster.batch([late], pick)
+    assert sorted(letter["seq"] for letter in cluster.letters) == [5, 6]
 
 
 def test_a_worker_collects_everything_now_and_then(monkeypatch):

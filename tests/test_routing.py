@@ -83,7 +83,8 @@ class Cluster(test_replicas.Cluster):
             for key, data in zip(packed["shard"].to_pylist(), packed["events"], strict=True):
                 self.tester.handle.setGroupingKey(key)
                 row = Row(events=data.as_py())
-                self.tester.processor.handleInitialState((key,), row, None)
+                with self._at_work():
+                    self.tester.processor.handleInitialState((key,), row, None)
 
     def batch(self, parts, pick, fails=0.0):
         super().batch(
@@ -206,7 +207,6 @@ def test_routed_streams_deliver_what_others_do(seed, n_shards, n_batches, fails,
             pick.shuffle(part)
             half = len(part) // 2
             for cluster in clusters:
-                patch.setattr(replicas, "COPIES", replicas.OrderedDict())
                 cluster.batch([part[:half], part[half:]], pick, fails)
             if loses and pick.random() < 0.3:
                 lose(Path(folder) / "near" / "notices", pick)

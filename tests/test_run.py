@@ -147,3 +147,35 @@ def test_the_command_says_it_without_a_trace(tmp_path):
     assert done.exit_code == 2
     assert "section [messages] is missing" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_inputs_of_one_source_are_read_by_one(session, example, monkeypatch):
+    """Two would be asked one after the other how far the log has come."""
+    from germane.spark import pipelines
+
+    file = example / "pipeline.toml"
+    text = file.read_text().replace('path = "talks/updates"', 'path = "talks/messages"')
+    said = 'schema = "seq long, context string, building string, unread double, last double"'
+    same = (
+        'schema = "seq long, id string, title string, topic string, building string, hour double"'
+    )
+    assert said in text
+    file.write_text(text.replace(said, f'{same}\ncolumns = {{ seq = "seq", context = "id" }}'))
+    opened = []
+    real = pipelines._open
+    monkeypatch.setattr(pipelines, "_open", lambda *a: opened.append(a[0]) or real(*a))
+    inputs = pipelines.open_inputs(pipelines.read(file), session)
+    assert len(opened) == 3  # messages and updates, profiles, contexts
+    assert inputs.updates.columns == ["seq", "context"]
+    assert "title" in inputs.messages.columns
+
+
+def test_a_password_is_not_printed():
+    from types import SimpleNamespace
+
+    from germane.cli.run import _places
+
+    pipeline = SimpleNamespace(
+        sink={"url": "postgresql+psycopg://me:se:cr@t@db/x"}, dead_letters=None, checkpoint=None
+    )
+    assert _places(pipeline) == {"deliveries are in": "postgresql+psycopg://me:***@db/x"}

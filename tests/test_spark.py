@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -256,6 +257,20 @@ def test_messages_that_are_distinct_stay_where_they_are(session):
         assert sorted(row.seq for row in found.collect()) == list(range(4, 20))
 
 
+@pytest.mark.parametrize("nbytes", [1 << 30, 0])
+def test_what_was_prepared_and_is_gone_is_missed(session, tmp_path, monkeypatch, nbytes):
+    """Not taken for profiles that nobody has; a shard without any has no file."""
+    monkeypatch.setattr("germane.spark.prepared.EVERYWHERE_BYTES", nbytes)
+    profiles = session.createDataFrame([("p", "x > 3")], "id string, condition string")
+    messages = session.createDataFrame([(1, "m", 4.0)], "seq long, id string, x double")
+    ready = spark.prepare(messages, profiles, shards=3, path=tmp_path)
+    assert ready.match(messages).count() == 1
+    moved = spark.prepare(messages, profiles, shards=3, path=tmp_path / "more")
+    shutil.rmtree(tmp_path / "more")
+    with pytest.raises(Exception, match="is not there any more, or not on this machine"):
+        moved.match(messages).count()
+
+
 def test_integer_ids_stay_integers(session):
     messages = session.createDataFrame([(1, 10, 5)], "seq long, id long, x int")
     profiles = session.createDataFrame(
@@ -318,6 +333,13 @@ def test_attributes_are_the_columns(session):
         ),
         ("seq long, id string, x binary", "id string, condition string", None, "'x' .* is binary"),
         ("seq long, id string, kind int", "id string, condition string", None, "called 'kind'"),
+        ("seq long, id string, links int", "id string, condition string", None, "called 'links'"),
+        (
+            "seq long, id string, x int",
+            "id string, condition string",
+            "seq long, context string, unlinks string",
+            "called 'unlinks'",
+        ),
         ("seq long, id string, document int", "id string, condition string", None, "document"),
         ("seq long, id string, address int", "id string, condition string", None, "address"),
     ],
@@ -337,3 +359,135 @@ def test_a_wrong_number_of_shards_is_refused(session, wrong):
     profiles = session.createDataFrame([], "id string, condition string")
     with pytest.raises(germane.GermaneError, match="shards is a number"):
         spark.match(messages, profiles, shards=wrong)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_events_that_come_twice_are_judged_once(session, shards):
+    """Also where the shard that judges is not the one where the profile was."""
+    messages = session.createDataFrame([(9, "m", 2.0)], "seq long, id string, x double")
+    rows = [
+        (1, "subscribe", "p", "c0", "x > 1"), (2, "unsubscribe", "p", None, None),
+        (3, "subscribe", "p", "c1", "x > 1"), (4, "unsubscribe", "p", None, None),
+        (5, "subscribe", "p", "c2", "x > 1"), (6, "subscribe", "p", "c3", "x > 1"),
+    ]  # fmt: skip
+    columns = "seq long, op string, id string, context string, condition string"
+    profiles = session.createDataFrame([row for row in rows for _ in range(2)], columns)
+    played = spark.play(spark.Inputs(messages, profiles), shards)
+    assert [tuple(row) for row in played.deliveries.collect()] == [(9, "m", "p", "c2")]
+    assert [row.seq for row in played.rejected.collect()] == [6]
+
+
+def test_names_that_spark_would_read_as_more_than_names(session):
+    names = ["a.b", "a`b", "a%2Eb", "a b", "100%", "*", "größe", "Über"]
+    columns = ", ".join(f"`{name.replace('`', '``')}` double" for name in names)
+    values = [float(i) for i in range(len(names))]
+    messages = session.createDataFrame([(1, "m", *values)], f"seq long, id string, {columns}")
+    contexts = session.createDataFrame([("c", *values)], f"id string, {columns}")
+    profiles = session.createDataFrame(
+        [(name, "c", f'"{name}" = {i} AND "{name}" = context."{name}"')
+         for i, name in enumerate(names)],
+        "id string, context string, condition string",
+    )  # fmt: skip
+    ready = spark.prepare(messages, profiles, contexts, shards=2)
+    for found in (spark.match(messages, profiles, contexts, shards=2), ready.match(messages)):
+        assert sorted(row.profile for row in found.collect()) == sorted(names)
+    nothing = session.createDataFrame([(None, "m", 1.0)], "seq long, id string, `a.b` double")
+    (letter,) = spark.play(spark.Inputs(nothing, profiles, contexts), 1).rejected.collect()
+    assert json.loads(letter.event)["a.b"] == 1.0
+    documents = messages.selectExpr("*", "'<a/>' AS document")
+    with pytest.raises(germane.InvalidValue, match=r"rename 'a\.b'"):
+        spark.match(documents, profiles, contexts, shards=1)
+
+
+def test_ids_of_contexts_have_the_widest_type(session):
+    messages = session.createDataFrame([(1, "m", 2.0)], "seq long, id string, x double")
+    contexts = session.createDataFrame([(1, 1.0)], "id int, y double")
+    profiles = session.createDataFrame(
+        [("p", 2**40, "x > 1"), ("q", 1, "x > context.y")],
+        "id string, context long, condition string",
+    )
+    found = spark.match(messages, profiles, contexts, shards=2)
+    assert sorted((r.profile, r.context) for r in found.collect()) == [("p", 2**40), ("q", 1)]
+
+
+@pytest.mark.parametrize("kind", ["double", "decimal(5,2)", "timestamp", "string", "boolean"])
+def test_a_seq_that_is_no_integer_is_refused(session, kind):
+    messages = session.createDataFrame([], f"seq {kind}, id string, x double")
+    profiles = session.createDataFrame([], "id string, condition string")
+    with pytest.raises(germane.InvalidValue, match=r"'seq' of messages is .*cast it to bigint"):
+        spark.match(messages, profiles)
+    with pytest.raises(germane.InvalidValue, match="'seq'"):
+        spark.prepare(messages, profiles)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_op_that_is_none_is_refused(session, shards):
+    messages = session.createDataFrame([(9, "m", 2.0)], "seq long, id string, x double")
+    profiles = session.createDataFrame(
+        [(0, None, "n", "x IS NULL"), (None, "values", "v", None)]
+        + [(i, op, "z", None) for i, op in enumerate(("message", "update", "graph", "delete"), 1)],
+        "seq long, op string, id string, condition string",
+    )
+    played = spark.play(spark.Inputs(messages, profiles), shards)
+    assert played.deliveries.collect() == []
+    assert sorted(row.seq or 0 for row in played.rejected.collect()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_of_one_seq_the_message_counts_on_all_shards(session, shards):
+    """Whatever else has that seq: else some shards have the message and others have not."""
+    profiles = session.createDataFrame(
+        [(f"p{i}", f"c{i}", "x > 0 AND context.x IS NULL") for i in range(8)],
+        "id string, context string, condition string",
+    )
+    messages = session.createDataFrame([(1, "m", 1.0)], "seq long, id string, x double")
+    rows = [(1, f"c{i}", 1.0) for i in range(8)]
+    updates = session.createDataFrame(rows, "seq long, context string, x double")
+    played = spark.play(spark.Inputs(messages, profiles, updates=updates), shards)
+    found = sorted(row.profile for row in played.deliveries.collect())
+    assert found == [f"p{i}" for i in range(8)]
+
+
+def test_times_without_a_zone_are_those_of_utc(session):
+    """As in the embedded filter, wherever the session thinks it is, and at hours that it skips."""
+    kept = session.conf.get("spark.sql.session.timeZone")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        messages = session.sql(
+            "SELECT 1L AS seq, 'm' AS id, timestamp_ntz '2026-03-08 02:30:00.123456' AS t,"
+            " date '2026-11-18' AS d, timestamp '2026-11-18 12:00:00Z' AS z,"
+            " date '0001-01-01' AS a, timestamp_ntz '9999-12-31 23:59:59' AS b"
+        )
+        wanted = {
+            "t = TIMESTAMP '2026-03-08 02:30:00.123456'": True,
+            "d = TIMESTAMP '2026-11-18 00:00:00'": True,
+            "d = context.d": True,
+            "z = TIMESTAMP '2026-11-18 12:00:00'": True,
+            "a = TIMESTAMP '0001-01-01 00:00:00'": True,
+            "b = TIMESTAMP '9999-12-31 23:59:59'": True,
+            "t > TIMESTAMP '2026-03-08 02:30:01'": False,
+            "d <> context.d": False,
+        }
+        profiles = session.createDataFrame(
+            [(condition, "c", condition) for condition in wanted],
+            "id string, context string, condition string",
+        )
+        contexts = session.sql("SELECT 'c' AS id, timestamp_ntz '2026-11-18 00:00:00' AS d")
+        ready = spark.prepare(messages, profiles, contexts, shards=1)
+        for found in (spark.match(messages, profiles, contexts), ready.match(messages)):
+            assert {row.profile for row in found.collect()} == {c for c in wanted if wanted[c]}
+    finally:
+        session.conf.set("spark.sql.session.timeZone", kept)
+
+
+def test_names_that_differ_in_capitals_are_different(session):
+    """For the filter; Spark does not tell them apart."""
+    messages = session.createDataFrame([(1, "m", 1.0)], "seq long, id string, Price double")
+    contexts = session.createDataFrame([("c", 2.0, 3.0)], "id string, price double, SEQ double")
+    profiles = session.createDataFrame(
+        [("p", "c", "Price = 1 AND context.price = 2 AND context.SEQ = 3 AND price IS NULL")],
+        "id string, context string, condition string",
+    )
+    ready = spark.prepare(messages, profiles, contexts, shards=1)
+    for found in (spark.match(messages, profiles, contexts, shards=2), ready.match(messages)):
+        assert [row.profile for row in found.collect()] == ["p"]

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import sqlite3
 
 import pytest
@@ -13,6 +14,7 @@ spark = pytest.importorskip("germane.spark")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 STREAMS = ("messages", "updates", "profiles")
 NOW = {"availableNow": True}
+DELIVERY = ("seq", "message", "profile", "context")
 
 
 class Folder:
@@ -84,7 +86,12 @@ def test_restarts(session, tmp_path, seed, shards, together):
     letters = query.dead_letters().collect()
     told = [(None if r.seq < 0 else r.seq, json.loads(r.event)["id"]) for r in letters]
     assert sorted(told, key=str) == refused
-    assert {row.shard for row in query.metrics().collect()} == set(range(shards))
+    told = query.metrics().collect()
+    assert {row.shard for row in told} == set(range(shards))
+    for row in told:
+        stages = (row.read_ns, row.match_ns, row.write_ns)
+        assert min(stages) > 0
+        assert sum(stages) == row.nanoseconds
 
 
 def test_resharded(session, tmp_path):
@@ -205,6 +212,11 @@ def test_what_is_wrong_is_said_at_once(session, tmp_path, small):
     refused("shards is a number", shards=0)
     with_seq = session.createDataFrame([(1, "p", "x > 1")], "seq long, id string, condition string")
     refused("they belong into the sequence", profiles=with_seq)
+    nowhere = session.readStream.schema("id string, op string, condition string").json(
+        str(tmp_path / "messages")
+    )
+    refused("need a seq, their place in the sequence", profiles=nowhere)
+    refused("a database has a row a delivery", sink="sqlite:///a.db", per="message")
     assert not (tmp_path / "never").exists()
 
 
@@ -214,3 +226,97 @@ def test_a_checkpoint_remembers(session, tmp_path, small):
         germane.GermaneError, match="was started with shards = 2, now it is 3; see germane reshard"
     ):
         run(small, tmp_path, sink=tmp_path / "out", shards=3)
+    said = r"with the streams messages, updates; now they are messages, updates \(together\)"
+    with pytest.raises(germane.GermaneError, match=said):
+        run(small, tmp_path, sink=tmp_path / "out", together=True)
+    commits = tmp_path / "checkpoint" / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()  # as if it had died between its sink and its end
+    with pytest.raises(germane.GermaneError, match=f"in the midst of micro-batch {last}: start it"):
+        spark.reshard(session, tmp_path / "checkpoint", tmp_path / "new", shards=3)
+
+
+def test_inputs_that_are_limited_wait_for_each_other(session, tmp_path):
+    """One is dense, one is sparse; a micro-batch brings a file of each."""
+    kinds = {
+        "messages": "seq long, id string, x double",
+        "updates": "seq long, context string, y double",
+    }
+    ticks = range(0, 40, 10)
+    for first in ticks:
+        rows = [(first + i, f"m{first + i}", 1.0) for i in range(1, 10)]
+        made = session.createDataFrame(rows, kinds["messages"]).coalesce(1)
+        made.write.mode("append").parquet(str(tmp_path / "messages"))
+    rows = [(first, "c", float(first)) for first in ticks]
+    made = session.createDataFrame(rows, kinds["updates"]).coalesce(1)
+    made.write.parquet(str(tmp_path / "updates"))
+    inputs = {
+        name: session.readStream.schema(kind).option("maxFilesPerTrigger", 1)
+        .parquet(str(tmp_path / name))
+        for name, kind in kinds.items()
+    }  # fmt: skip
+    profiles = session.createDataFrame(
+        [("p", "c", "x < context.y")], "id string, context string, condition string"
+    )
+    query = run({**inputs, "profiles": profiles}, tmp_path, sink=tmp_path / "out", shards=2)
+    assert query.dead_letters().count() == 0
+    found = session.read.parquet(str(tmp_path / "out")).select("seq").collect()
+    assert sorted(row.seq for row in found) == [s for s in range(11, 40) if s % 10]
+
+
+def test_a_place_that_was_cleared_is_another_stream_s(session, tmp_path):
+    """Workers remember nothing of the one before, whose columns and shards were others."""
+    made = session.createDataFrame([(1, "m", 1.0, 2.0)], "seq long, id string, x double, y double")
+    made.write.parquet(str(tmp_path / "messages"))
+    profiles = session.createDataFrame([("p", "y > 1")], "id string, condition string")
+
+    def delivered(kind, shards):
+        messages = session.readStream.schema(kind).parquet(str(tmp_path / "messages"))
+        rows = []
+        run(
+            {"messages": messages, "profiles": profiles}, tmp_path, shards=shards,
+            sink=lambda found, batch: rows.extend(found.collect()),
+        )  # fmt: skip
+        shutil.rmtree(tmp_path / "checkpoint")
+        return len(rows)
+
+    assert delivered("seq long, id string, x double", 1) == 0
+    for shards in (1, 2):
+        assert delivered(made.schema, shards) == 1
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_micro_batch_is_one_in_however_many_rows_it_comes(session, tmp_path, together):
+    """Spark's Arrow batches may be as small as they like, and a micro-batch many of them."""
+    before, events = draw(3, 120)
+    events = sorted(subscribed(before) + events, key=lambda event: event["seq"])
+    contexts = frames(session, before, [])["contexts"]
+    folder = Folder(session, tmp_path)
+    shuffled = random.Random(1).sample(events, len(events))
+    folder.add({"contexts": [], "profiles": []}, shuffled)
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3")
+    try:
+        query = spark.stream(
+            **folder.inputs(), contexts=contexts, shards=2, together=together, trigger=NOW,
+            checkpoint=tmp_path / "check", sink=str(tmp_path / "out"),
+        )  # fmt: skip
+        query.awaitTermination()
+    finally:
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
+    found = session.read.parquet(str(tmp_path / "out")).select(*DELIVERY).collect()
+    wanted, refused = embedded({"contexts": before["contexts"], "profiles": []}, events)
+    assert sorted(map(tuple, found), key=str) == wanted
+    assert len(query.dead_letters().collect()) == len(refused)
+
+
+def test_more_rows_than_come_at_once_are_refused(monkeypatch):
+    """A micro-batch that may be cut in two is an error, not two micro-batches."""
+    import pyarrow as pa
+
+    from germane.spark import packing, replicas
+
+    monkeypatch.setattr(replicas, "MOST_ROWS", 3)
+    replica = replicas.Replica("name", None, [7], ["messages"], together=True)
+    row = type("Row", (), {"events": packing.encode(pa.table({"seq": [1]}))})
+    with pytest.raises(germane.GermaneError, match=r"shard 0 3 rows .*maxFilesPerTrigger"):
+        list(replica.handleInputRows((7,), iter([row] * 3), None))

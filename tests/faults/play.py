@@ -126,11 +126,6 @@ class Play:
         while self._left:
             self.publish()
             self.settle_somehow()
-        if self.counts["kills of the driver"]:
-            # Spark asks inputs again only after it has run a micro-batch itself: events that
-            # waited when the process died go on waiting until something comes.
-            self._publisher.publish(self.scene.tail())
-            self.settle_somehow()
         self.stop()
         self.check()
         for name, found, expected in self._found():

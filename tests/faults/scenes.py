@@ -65,10 +65,6 @@ class Scene:
             again.append([e for e in part if e["seq"] is not None and pick.random() < 0.05])
         return [part + old for part, old in zip(parts, again, strict=True)]
 
-    def tail(self) -> list[Event]:
-        """A last event that concerns nobody."""
-        return [{"seq": 1_000_000, "kind": "update", "id": "nobody", "x": 1.0}]
-
     def expected(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """(deliveries, dead letters): (seq, message, profile, context) and (seq, id), sorted."""
         before = {"contexts": self.contexts(), "profiles": []}

@@ -12,7 +12,7 @@ if not Path("/proc/self/task").exists():
     pytest.skip("processes are found by /proc", allow_module_level=True)
 
 from tests.faults import checkpoint
-from tests.faults.play import Play, Wrong
+from tests.faults.play import Play
 from tests.faults.rounds import QUICK, Drivers, suffer
 from tests.faults.scenes import Scene
 
@@ -57,7 +57,6 @@ def test_a_round(drivers: Drivers, tmp_path: Path, name: str) -> None:
     raise AssertionError(counts)
 
 
-@pytest.mark.xfail(reason="Spark asks inputs again only after a batch", raises=Wrong)
 def test_what_waited_goes_on_after_a_restart(drivers: Drivers, tmp_path: Path) -> None:
     """The stream ends when events wait for other inputs; started again, nothing new comes."""
     scene = Scene(4, shards=2, together=False, form="parquet", sink="parquet", n_parts=2)

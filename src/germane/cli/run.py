@@ -1,5 +1,6 @@
 """`germane run`: starts the pipeline of a file, and shows how it gets on."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -120,7 +121,8 @@ def _follow(console: Console, query: Any, pipeline: Any, log: Path) -> None:
 
 def _places(pipeline: Any) -> dict[str, str]:
     """Where to look for what came out."""
-    places = {"deliveries are in": pipeline.sink.get("path") or pipeline.sink.get("url")}
+    url = re.sub(r"(://[^/@:]*):[^/]*@", r"\1:***@", pipeline.sink.get("url") or "")
+    places = {"deliveries are in": pipeline.sink.get("path") or url}
     places["dead letters are in"] = pipeline.dead_letters
     if pipeline.checkpoint and not pipeline.dead_letters:
         places["dead letters are in"] = f"{pipeline.checkpoint}/germane/dead_letters"

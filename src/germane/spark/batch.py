@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from germane.approx.transformations import Transformations
 from germane.category import ContentGraph
 from germane.filter.events import MESSAGE
+from germane.spark.calls import select
 from germane.spark.events import (
     Inputs,
     check_shards,
@@ -20,7 +21,8 @@ from germane.spark.events import (
     with_parsed,
 )
 from germane.spark.graphs import described
-from germane.spark.layout import HOME, LETTER, SHARD, Layout
+from germane.spark.layout import HOME, LETTER, SHARD, Layout, as_named
+from germane.spark.seen import Seen
 from germane.spark.shards import Played, Shard
 
 BATCH_BYTES = 1 << 21
@@ -96,10 +98,11 @@ def messages_in_order(messages: DataFrame, agreed: Layout, n_shards: int) -> Dat
 def in_order(events: DataFrame, n_shards: int) -> DataFrame:
     """Shard k's events in partition k, in the order of ``seq``.
 
-    All shards must agree on the order of what has no ``seq``: an id may be there twice.
+    All shards must agree on the order of what has no ``seq``: an id may be there twice. Of several
+    events with one ``seq`` the first counts, which is the message, if there is one: all have it.
     """
     ordered = events.repartitionById(n_shards, SHARD)
-    return ordered.sortWithinPartitions("seq", "id", "context", "condition")  # nulls first
+    return ordered.sortWithinPartitions("seq", "kind", "id", "context", "condition")  # nulls first
 
 
 def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
@@ -114,19 +117,19 @@ def deliveries(found: DataFrame, agreed: Layout) -> DataFrame:
     message = f"CAST(message AS {agreed.message}) AS message"
     nobody = f"CAST(NULL AS {agreed.context}) AS context"
     if agreed.owned or agreed.document:
-        each = found.selectExpr(
-            seq, message, "contexts", "costs", f"posexplode({profiles}) AS (_at, profile)"
+        each = select(
+            found, seq, message, "contexts", "costs", f"posexplode({profiles}) AS (_at, profile)"
         )
         context = f"CAST(get(contexts, _at) AS {agreed.context}) AS context"
         cost = ["coalesce(get(costs, _at), 0D) AS cost"] if agreed.document else []
-        return each.selectExpr(
-            "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", context, *cost
+        return select(
+            each, "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", context, *cost
         )
-    each = found.selectExpr(seq, message, f"explode({profiles}) AS profile", nobody)
+    each = select(found, seq, message, f"explode({profiles}) AS profile", nobody)
     if agreed.profile == agreed.ids:
         return each
-    return each.selectExpr(
-        "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", "context"
+    return select(
+        each, "seq", "message", f"CAST(profile AS {agreed.profile}) AS profile", "context"
     )
 
 
@@ -142,14 +145,18 @@ def _shard_function(agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:
 def play_shards(
     batches: Iterator[Any], agreed: Layout, shard_of: Callable[[int], Shard]
 ) -> Iterator[Any]:
-    """Record batches of one shard's events in, record batches of ``FOUND`` out."""
-    shard = None
+    """Record batches of one shard's events in, record batches of ``FOUND`` out.
+
+    What comes twice counts once, before anybody judges it: a shard goes by what it was told of.
+    """
+    shard, seen = None, Seen()
     for batch in batches:
         if not batch.num_rows:
             continue
         if shard is None:
             shard = shard_of(batch.column(SHARD)[0].as_py())
-        yield from found_batches(shard.play(completed(pa.Table.from_batches([batch]))), agreed)
+        events = seen.take(completed(pa.Table.from_batches([batch])))
+        yield from found_batches(shard.play(events), agreed)
 
 
 def found_batches(played: Played, agreed: Layout) -> Iterator[Any]:
@@ -162,7 +169,8 @@ def found_batches(played: Played, agreed: Layout) -> Iterator[Any]:
 
 
 def completed(table: pa.Table) -> pa.Table:
-    """With the columns that messages alone travel without."""
+    """Named as attributes are, and with the columns that messages alone travel without."""
+    table = as_named(table)
     if "kind" in table.column_names:
         return table
     table = table.append_column("kind", pa.repeat(MESSAGE, table.num_rows))

@@ -6,14 +6,15 @@ and where a stream that was resharded goes on.
 
 import json
 from typing import Any, NamedTuple
+from uuid import uuid4
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from germane.model import GermaneError, InvalidValue
 from germane.spark.layout import Layout
 from germane.spark.sessions import require_classic
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Pipeline(NamedTuple):
@@ -23,6 +24,7 @@ class Pipeline(NamedTuple):
     agreed: Layout
     stream: str  # a random word, which tells apart what two streams write to one place
     resumed_at: int | None = None  # resharded: the state at ``seq`` is under ``start_of``
+    inputs: str = ""  # those that are streams, and whether they wait; empty: not known
 
 
 class Files:
@@ -40,6 +42,12 @@ class Files:
         """Whether there is a file or directory."""
         return bool(self._system.exists(self._path(path)))
 
+    def names(self, folder: str) -> list[str]:
+        """What is in a directory; nothing, if there is none."""
+        if not self.exists(folder):
+            return []
+        return [about.getPath().getName() for about in self._system.listStatus(self._path(folder))]
+
     def rename(self, old: str, new: str) -> None:
         """Move a file or directory; the directory it goes to is made."""
         self._system.mkdirs(self._path(new).getParent())
@@ -53,6 +61,10 @@ class Files:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
         finally:
             stream.close()
+
+    def remove(self, path: str) -> None:
+        """A file is no more."""
+        self._system.delete(self._path(path), False)
 
     def write(self, path: str, data: bytes) -> None:
         """A small file, all of it or nothing."""
@@ -77,6 +89,25 @@ def near_of(checkpoint: str, stream: str) -> str:
     return f"{checkpoint}/germane/near/{stream}"
 
 
+def begun(session: SparkSession, checkpoint: str) -> int | None:
+    """The micro-batch that a stream was at when it was stopped, if it had not ended it."""
+    files = Files(session, checkpoint)
+    logs = [files.names(f"{checkpoint}/{log}") for log in ("offsets", "commits")]
+    planned, ended = (max((int(n) for n in names if n.isdigit()), default=-1) for names in logs)
+    return planned if planned > ended else None
+
+
+def starts(session: SparkSession, checkpoint: str) -> DataFrame:
+    """A streaming input that brings no row, but something new with every start of the stream.
+
+    Spark asks its inputs again only after a micro-batch, or if one has something new. A process
+    that died with events waiting would otherwise leave them to wait for whatever comes next.
+    """
+    folder = f"{checkpoint}/germane/starts"
+    Files(session, checkpoint).write(f"{folder}/{uuid4().hex}", b"started\n")
+    return session.readStream.text(folder).where("false")
+
+
 def read_pipeline(session: SparkSession, checkpoint: str) -> Pipeline | None:
     """What a checkpoint was started with; None if it was not."""
     path = _file(checkpoint)
@@ -98,12 +129,20 @@ def write_pipeline(session: SparkSession, checkpoint: str, pipeline: Pipeline) -
     Files(session, checkpoint).write(_file(checkpoint), json.dumps(about, indent=1).encode())
 
 
-def agree(session: SparkSession, checkpoint: str, now: Pipeline, any_shards: bool) -> Pipeline:
-    """The pipeline of a checkpoint, written down at its first start; refuses what does not fit."""
-    then = read_pipeline(session, checkpoint)
+def forget_pipeline(session: SparkSession, checkpoint: str) -> None:
+    """What a checkpoint was to be started with, when it was not."""
+    Files(session, checkpoint).remove(_file(checkpoint))
+
+
+def agree(then: Pipeline | None, now: Pipeline, checkpoint: str, any_shards: bool) -> Pipeline:
+    """What a checkpoint was started with, or is now; refuses what does not fit."""
     if then is None:
-        write_pipeline(session, checkpoint, now)
         return now
+    if then.inputs not in ("", now.inputs):  # Spark would say that sources are missing
+        raise InvalidValue(
+            f"the checkpoint {checkpoint!r} was started with the streams {then.inputs}; "
+            f"now they are {now.inputs}"
+        )
     wanted = now.agreed._asdict() | ({} if any_shards else {"shards": now.shards})
     for of_inputs in ("owned", "addressed"):  # no state depends on these
         del wanted[of_inputs]

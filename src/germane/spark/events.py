@@ -13,18 +13,21 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession, types
 
 from germane.approx.transformations import Transformations
-from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
+from germane.filter.events import FIELDS as OF_EVENTS
+from germane.filter.events import GRAPH, MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import InvalidValue, Schema
 from germane.model.types import CATEGORY, XML
+from germane.spark.calls import select
 from germane.spark.documents import SQL, parser
 from germane.spark.graphs import attributes
-from germane.spark.layout import DOCUMENT, EVENT, FIELDS, HOME, SHARD, VALUES, Layout
+from germane.spark.layout import DOCUMENT, EVENT, FIELDS, HOME, SHARD, VALUES, Layout, carried
 from germane.spark.sessions import is_remote
 
 MOST_SHARDS = 100_000
 _INTEGERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 _NUMBERS = (*_INTEGERS, types.FloatType, types.DoubleType, types.DecimalType)
-_TIMES = (types.TimestampType, types.TimestampNTZType, types.DateType)
+_NAIVE = (types.TimestampNTZType, types.DateType)  # UTC's, whatever the session's time zone is
+_TIMES = (types.TimestampType, *_NAIVE)
 _SPARK_TYPES = {
     "number": "double", "string": "string", "boolean": "boolean", "timestamp": "timestamp",
     CATEGORY: "array<string>",
@@ -35,6 +38,7 @@ _REQUIRED = {
     "contexts": ("id",),
     "updates": ("seq", "context"),
 }
+_RESERVED = {*FIELDS, *OF_EVENTS}
 _NOT_ATTRIBUTES = {
     "messages": {"seq", "id", "address"},
     "contexts": {"id"},
@@ -68,6 +72,7 @@ def layout(
     """Check the inputs: their columns, their types, their ids."""
     for name, frame in inputs.there().items():
         _require(frame, name, *_REQUIRED[name])
+        _check_seq(frame, name)
     message = _id_type(inputs.messages, "messages", "id")
     profiles = inputs.profiles
     profile = message if profiles is None else _id_type(profiles, "profiles", "id")
@@ -80,8 +85,7 @@ def layout(
         )
         if frame is not None and column in frame.columns
     ]
-    texts: list[types.DataType] = [k for k in owners if isinstance(k, types.StringType)]
-    context = (texts or owners or [types.StringType()])[0]
+    context = _widest(owners)
     kinds = (message, profile, *owners)
     ids = "bigint" if all(isinstance(kind, _INTEGERS) for kind in kinds) else "string"
     names = [kind.simpleString() for kind in (message, profile, context)]
@@ -107,6 +111,12 @@ def with_parsed(messages: DataFrame, agreed: Layout) -> tuple[DataFrame, Layout]
     if not agreed.document:
         return messages, agreed
     kind = SQL.format(raw=agreed.document)
+    strange = [name for name in messages.columns if any(letter in name for letter in ".`%")]
+    if strange:  # the parser gets the columns as they are
+        raise InvalidValue(
+            f"beside documents, columns of messages have no dots, backticks or % in their names: "
+            f"rename {', '.join(map(repr, strange))}"
+        )
     columns = [
         f"{quoted(f.name)} {kind if f.name == DOCUMENT else f.dataType.simpleString()}"
         for f in messages.schema.fields
@@ -151,25 +161,33 @@ def message_structs(messages: DataFrame, agreed: Layout) -> DataFrame:
     One column, since the driver asks the JVM about each column of a frame that goes to Python.
     """
     columns = ", ".join(_message_columns(messages, agreed))
-    return messages.selectExpr(f"struct({columns}) AS {EVENT}")
+    return select(messages, f"struct({columns}) AS {EVENT}")
 
 
 def _message_columns(messages: DataFrame, agreed: Layout) -> list[str]:
     there = set(messages.columns)
     return [
-        f"{_cast(messages, name, kind)} AS {quoted(name)}"
+        f"{_cast(messages, name, kind)} AS {quoted(carried(name))}"
         for name, kind in event_columns(agreed).items()
         if name in there and (name not in FIELDS or name in ("seq", "id", "address"))
     ]
 
 
-def merge_stream(inputs: Inputs, agreed: Layout, n_shards: int) -> DataFrame:
-    """The streaming inputs, an event a row: who must see it is seen by its kind."""
+def merge_stream(
+    inputs: Inputs, agreed: Layout, n_shards: int, empty: DataFrame | None = None
+) -> DataFrame:
+    """The streaming inputs, an event a row: who must see it is seen by its kind.
+
+    ``empty`` is one more, of which only matters that it is asked.
+    """
     parts = [_of_messages(inputs.messages, agreed, {})]
     if inputs.profiles is not None and inputs.profiles.isStreaming:
         parts.append(_events(_of_profiles(inputs.profiles, agreed, n_shards), agreed, _PROFILE))
     if inputs.updates is not None:
         parts.append(_of_contexts(inputs.updates, UPDATE, agreed, n_shards))
+    if empty is not None:
+        nothing = empty.selectExpr("CAST(NULL AS bigint) AS seq")
+        parts.append(_events(nothing, agreed, {"kind": "''"}))
     return _union(parts)
 
 
@@ -206,8 +224,11 @@ def merge_resumed(
     home = _place(key, owned, n_shards)
     events, home = _by_place(events, key, home, places, owned)
     shard = f"CASE WHEN {is_profile} THEN NULL ELSE {home} END" if tell_all else home
+    names = [quoted(carried(name)) for name in agreed.schema]
     same = {name: name for name in FIELDS}
-    return _events(events, agreed, {**same, HOME: home, SHARD: shard})
+    fields = {**same, HOME: home, SHARD: shard}
+    texts = [f"{fields[n]} AS {n}" for n in event_columns(agreed) if n in FIELDS]
+    return events.selectExpr(*texts, *names)
 
 
 def event_columns(agreed: Layout) -> dict[str, str]:
@@ -217,7 +238,11 @@ def event_columns(agreed: Layout) -> dict[str, str]:
         "context": agreed.ids, "condition": "string",
         **({"dialect": "string"} if agreed.dialects else {}), "removed": "array<string>",
         **({"address": "string"} if agreed.addressed else {}),
-        **{n: _SPARK_TYPES.get(type_, agreed.document) for n, type_ in agreed.schema.items()},
+        **{
+            n: _SPARK_TYPES.get(type_, agreed.document)
+            for n, type_ in agreed.schema.items()
+            if type_ != XML or agreed.document
+        },
     }  # fmt: skip
 
 
@@ -240,7 +265,7 @@ def _schema(inputs: dict[str, DataFrame], categories: set[str]) -> dict[str, str
             name = field.name
             if name in others:
                 continue
-            if name in FIELDS:
+            if name in _RESERVED:
                 raise InvalidValue(
                     f"an attribute cannot be called {name!r}: {input_} have a column of that name, "
                     "which events use themselves; rename it"
@@ -296,15 +321,18 @@ def _events(frame: DataFrame, agreed: Layout, fields: dict[str, str]) -> DataFra
             text = fields.get(name, _NONE if name == "removed" else f"CAST(NULL AS {kind})")
         else:
             text = _cast(frame, name, kind) if name in there else f"CAST(NULL AS {kind})"
-        columns.append(f"{text} AS {quoted(name)}")
+        columns.append(f"{text} AS {quoted(carried(name))}")
     return frame.selectExpr(*columns)
 
 
 def _cast(frame: DataFrame, name: str, kind: str) -> str:
     """A column of a frame as what it travels as; one node is a list of one."""
     column = quoted(name)
-    if kind == "array<string>" and isinstance(frame.schema[name].dataType, types.StringType):
+    has = frame.schema[name].dataType
+    if kind == "array<string>" and isinstance(has, types.StringType):
         return f"CASE WHEN {column} IS NOT NULL THEN array({column}) END"
+    if kind == "timestamp" and isinstance(has, _NAIVE):
+        return f"CAST(concat(CAST(CAST({column} AS timestamp_ntz) AS string), 'Z') AS timestamp)"
     return f"CAST({column} AS {kind})"
 
 
@@ -355,7 +383,7 @@ def _of_profiles(
     )
     frame = profiles.selectExpr(
         f"CAST({seq} AS bigint) AS seq",
-        f"coalesce({op}, '{SUBSCRIBE}') AS kind",
+        f"{_kind(op)} AS kind",
         f"CAST(id AS {agreed.ids}) AS id",
         f"CAST({context} AS {agreed.ids}) AS context",
         "CAST(condition AS string) AS condition",
@@ -365,6 +393,13 @@ def _of_profiles(
     key = f"CASE WHEN {owned} THEN context ELSE id END"
     frame, home = _by_place(frame, key, _place(key, owned, n_shards), places, owned)
     return frame.selectExpr("*", f"{home} AS {HOME}")
+
+
+def _kind(op: str) -> str:
+    """The kind of a profile's event; what is no op is refused by the filter, by its name."""
+    others = ", ".join(f"'{kind}'" for kind in (MESSAGE, UPDATE, GRAPH, VALUES))
+    known = f"coalesce({op}, '{SUBSCRIBE}')"
+    return f"CASE WHEN {op} IN ({others}) THEN concat('op ', {op}) ELSE {known} END"
 
 
 def _placed(profiles: DataFrame, agreed: Layout, n_shards: int) -> DataFrame:
@@ -408,6 +443,23 @@ def _require(frame: DataFrame, name: str, *columns: str) -> None:
             f"{name} need the columns {', '.join(columns)}; {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing among {', '.join(frame.columns)}"
         )
+
+
+def _check_seq(frame: DataFrame, name: str) -> None:
+    """A ``seq`` that had to be rounded would be another event's."""
+    kind = frame.schema["seq"].dataType if "seq" in frame.columns else types.LongType()
+    if not isinstance(kind, (*_INTEGERS, types.NullType)):
+        raise InvalidValue(
+            f"column 'seq' of {name} is {kind.simpleString()}; places in the sequence are "
+            "integers: cast it to bigint, if that loses nothing"
+        )
+
+
+def _widest(kinds: list[types.DataType]) -> types.DataType:
+    """What ids of several inputs fit into: a string if one of them is, and if there are none."""
+    if not kinds or any(isinstance(kind, types.StringType) for kind in kinds):
+        return types.StringType()
+    return max(kinds, key=lambda kind: _INTEGERS.index(type(kind)))
 
 
 def _id_type(frame: DataFrame, name: str, column: str) -> types.DataType:

@@ -1,6 +1,7 @@
 """The columns that travel between Spark and shards, and what all shards agree on."""
 
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import types
@@ -31,7 +32,22 @@ FOUND = (
 )
 """What shards return: a row a message with its profiles, or a row a dead letter."""
 LETTER = ("seq", "kind", "reason", "event")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+"""What names of columns that travel are made of: Spark does not tell capitals from small letters,
+and its look-up of a column by its name reads dots, stars and backticks as more than a name."""
 _ARROW = {"bigint": pa.int64(), "string": pa.string(), "double": pa.float64()}
+
+
+def carried(name: str) -> str:
+    """The name of an attribute's column while events travel through Spark."""
+    return "".join(c if c in _PLAIN else "".join(f"%{b:02x}" for b in c.encode()) for c in name)
+
+
+def as_named(table: pa.Table) -> pa.Table:
+    """Events from Spark, their columns called as attributes are."""
+    if "%" not in "".join(table.column_names):
+        return table
+    return table.rename_columns([unquote(name) for name in table.column_names])
 
 
 class Layout(NamedTuple):

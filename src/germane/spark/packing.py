@@ -18,12 +18,13 @@ from germane.filter import Filter
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import GermaneError
 from germane.spark.documents import parsed
-from germane.spark.layout import DOCUMENT, HOME, SHARD, Layout
+from germane.spark.layout import DOCUMENT, HOME, SHARD, Layout, as_named
 
 PACKED = "shard int, events binary"
 TRUE = "TRUE"
 """Stands for a well-formed condition where another shard has it."""
 _MARKS = b"germane.marks"
+_LEAST = -(1 << 63)
 
 Batches = Iterator[Any]
 
@@ -70,7 +71,9 @@ def packer(agreed: Layout, keys: list[int]) -> Callable[[Batches], Batches]:
         judge = agreed.filter()
         for batch in batches:
             if batch.num_rows:
-                yield _packed(_parsed(pa.Table.from_batches([batch]), agreed), keys, judge)
+                yield _packed(
+                    _parsed(as_named(pa.Table.from_batches([batch])), agreed), keys, judge
+                )
 
     return pack
 
@@ -128,7 +131,10 @@ def _packed(table: pa.Table, keys: list[int], judge: Filter) -> pa.RecordBatch:
 
 
 def _marks(table: pa.Table) -> dict[str, int]:
-    """The highest ``seq`` of each input; what is neither message nor update is of profiles."""
+    """The highest ``seq`` of each input; what is neither message nor update is of profiles.
+
+    An input that brings nothing but events without one has brought something all the same.
+    """
     kinds = table.column("kind")
     of_messages, of_updates = (
         pc.fill_null(pc.equal(kinds, kind), False) for kind in (MESSAGE, UPDATE)
@@ -140,9 +146,9 @@ def _marks(table: pa.Table) -> dict[str, int]:
         ("updates", of_updates),
         ("profiles", of_profiles),
     ):
-        highest = pc.max(table.column("seq").filter(chosen)).as_py()
-        if highest is not None:
-            marks[name] = highest
+        seqs = table.column("seq").filter(chosen)
+        if len(seqs):
+            marks[name] = pc.max(seqs.fill_null(_LEAST)).as_py()
     return marks
 
 

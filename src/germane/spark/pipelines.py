@@ -137,12 +137,20 @@ def play_once(pipeline: Pipeline, session: SparkSession) -> Counts:
 
 
 def open_inputs(pipeline: Pipeline, session: SparkSession) -> Inputs:
-    """DataFrames of the inputs."""
+    """DataFrames of the inputs; what says the same of its source is read by one source.
+
+    Spark asks each source how far it has come, one after the other: two of one log would be cut at
+    two places of it.
+    """
     frames: dict[str, DataFrame | None] = dict.fromkeys(INPUTS)
+    sources: dict[Any, DataFrame] = {}
     for name, input_ in pipeline.inputs.items():
         streams = pipeline.mode == "stream" and not input_.static
+        says = (streams, input_.format, input_.path, input_.schema, *sorted(input_.options.items()))
         with _told(pipeline.file, name):
-            frames[name] = _open(input_, session.readStream if streams else session.read)
+            if says not in sources:
+                sources[says] = _open(input_, session.readStream if streams else session.read)
+            frames[name] = _as_columns(input_, sources[says])
     return Inputs(**frames)  # type: ignore[arg-type]  # messages and profiles are always there
 
 
@@ -154,6 +162,10 @@ def _open(input_: Input, reader: Any) -> DataFrame:
     if input_.schema:
         reader = reader.schema(input_.schema)
     frame: DataFrame = reader.load(input_.path) if input_.path else reader.load()
+    return frame
+
+
+def _as_columns(input_: Input, frame: DataFrame) -> DataFrame:
     if input_.where:
         frame = frame.where(input_.where)
     if input_.columns:

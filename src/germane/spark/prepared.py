@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from germane.approx.transformations import Transformations
 from germane.category import ContentGraph
-from germane.model import InvalidValue
+from germane.model import GermaneError, InvalidValue
 from germane.spark import images
 from germane.spark.batch import (
     Results,
@@ -32,6 +32,7 @@ from germane.spark.batch import (
     messages_in_order,
     play_shards,
 )
+from germane.spark.calls import map_in_arrow, repartition
 from germane.spark.events import (
     Inputs,
     check_shards,
@@ -64,6 +65,7 @@ class Prepared(NamedTuple):
     profiles: int  # registered
     rejected: list[dict[str, Any]]  # dead letters
     nbytes: int  # of all shards, saved
+    saved: tuple[int, ...]  # the shards that profiles or values were placed on
 
     def match(
         self, messages: DataFrame, updates: DataFrame | None = None, distinct: bool = False
@@ -97,17 +99,24 @@ class Prepared(NamedTuple):
         inputs = inputs._replace(messages=messages)
         small = self.nbytes <= EVERYWHERE_BYTES and self.shards <= MOST_KEPT
         if small and updates is None:
-            ordered = message_structs(messages, agreed)
-            if not distinct:
-                ordered = ordered.repartition(self._n_tasks(inputs.session), f"{EVENT}.seq")
-            function = _everywhere_function(self.path, self.shards, agreed)
+            found = self._everywhere(messages, agreed, distinct)
         else:
-            function = _play_function(self.path, agreed, keeps=updates is None)
             if updates is None:
                 ordered = messages_in_order(messages, agreed, self.shards)
             else:
                 ordered = in_order(merge(inputs, agreed, self.shards), self.shards)
-        return Results(ordered.mapInArrow(function, agreed.found_in_spark()), agreed)
+            function = _play_function(self.path, self.saved, agreed, keeps=updates is None)
+            found = ordered.mapInArrow(function, agreed.found_in_spark())
+        return Results(found, agreed)
+
+    def _everywhere(self, messages: DataFrame, agreed: Layout, distinct: bool) -> DataFrame:
+        """What is found where every worker has all shards."""
+        spread = message_structs(messages, agreed)
+        if not distinct:
+            spread = repartition(spread, self._n_tasks(messages.sparkSession), f"{EVENT}.seq")
+        function = _everywhere_function(self.path, self.shards, self.saved, agreed)
+        given = (self.path, agreed.message, agreed.addressed, agreed.document)  # all else is fixed
+        return map_in_arrow(spread, EVENT, function, agreed.found_in_spark(), says=given)
 
     def _n_tasks(self, session: Any) -> int:
         """Tasks that messages are spread over where any will do; Connect does not tell the best."""
@@ -145,7 +154,8 @@ def prepare(
     told = in_order(before, n_shards).mapInArrow(_save_function(place, agreed), SAVED).collect()
     letters = [letter.asDict() for row in told for letter in row.letters]
     n_profiles, nbytes = (sum(row[name] for row in told) for name in ("profiles", "bytes"))
-    return Prepared(place, n_shards, agreed, n_profiles, letters, nbytes)
+    saved = tuple(sorted(row["shard"] for row in told))
+    return Prepared(place, n_shards, agreed, n_profiles, letters, nbytes, saved)
 
 
 def _save_function(path: str, agreed: Layout) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -157,7 +167,7 @@ def _save_function(path: str, agreed: Layout) -> Callable[[Iterator[Any]], Itera
                 continue
             if shard is None:
                 shard = Shard(batch.column(SHARD)[0].as_py(), agreed)
-            letters += shard.play(pa.Table.from_batches([batch])).letters
+            letters += shard.play(completed(pa.Table.from_batches([batch]))).letters
         if shard is None:
             return
         files, folder = images.file_system(path)
@@ -193,23 +203,25 @@ _SAVED = pa.schema(
 
 
 def _play_function(
-    path: str, agreed: Layout, keeps: bool
+    path: str, saved: tuple[int, ...], agreed: Layout, keeps: bool
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def play(batches: Iterator[Any]) -> Iterator[Any]:
         # A nested function travels with copies of the globals it names; this module's must stay.
         from germane.spark.prepared import play_prepared
 
-        return play_prepared(batches, path, agreed, keeps)
+        return play_prepared(batches, path, saved, agreed, keeps)
 
     return play
 
 
-def play_prepared(batches: Iterator[Any], path: str, agreed: Layout, keeps: bool) -> Iterator[Any]:
+def play_prepared(
+    batches: Iterator[Any], path: str, saved: tuple[int, ...], agreed: Layout, keeps: bool
+) -> Iterator[Any]:
     """Messages through a shard that this worker has, or loads."""
     held: list[Shard] = []
 
     def shard_of(number: int) -> Shard:
-        shard = KEPT.pop((path, number), None) or _load(path, number, agreed)
+        shard = KEPT.pop((path, number), None) or _load(path, number, saved, agreed)
         shard.filter.rewind()
         held.append(shard)
         return shard
@@ -220,18 +232,18 @@ def play_prepared(batches: Iterator[Any], path: str, agreed: Layout, keeps: bool
 
 
 def _everywhere_function(
-    path: str, n_shards: int, agreed: Layout
+    path: str, n_shards: int, saved: tuple[int, ...], agreed: Layout
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def play(batches: Iterator[Any]) -> Iterator[Any]:
         from germane.spark.prepared import play_everywhere  # as above
 
-        return play_everywhere(batches, path, n_shards, agreed)
+        return play_everywhere(batches, path, n_shards, saved, agreed)
 
     return play
 
 
 def play_everywhere(
-    batches: Iterator[Any], path: str, n_shards: int, agreed: Layout
+    batches: Iterator[Any], path: str, n_shards: int, saved: tuple[int, ...], agreed: Layout
 ) -> Iterator[Any]:
     """Messages, in any order, through all shards; this worker has or loads them.
 
@@ -243,7 +255,7 @@ def play_everywhere(
             continue
         table = seen.take(completed(pa.Table.from_struct_array(batch.column(EVENT))))
         for number in range(n_shards):
-            shard = KEPT.pop((path, number), None) or _load(path, number, agreed)
+            shard = KEPT.pop((path, number), None) or _load(path, number, saved, agreed)
             shard.filter.rewind()
             played = shard.play(table)
             _keep(path, shard)
@@ -256,11 +268,17 @@ def _keep(path: str, shard: Shard) -> None:
         KEPT.popitem(last=False)
 
 
-def _load(path: str, number: int, agreed: Layout) -> Shard:
+def _load(path: str, number: int, saved: tuple[int, ...], agreed: Layout) -> Shard:
     """A shard as it was prepared; without profiles, if none were placed there."""
     shard = Shard(number, agreed)
+    if number not in saved:
+        return shard
     files, folder = images.file_system(path)
     place = f"{folder}/{number}.shard"
-    if files.get_file_info(place).type != pafs.FileType.NotFound:
-        shard.filter = images.load(files, place)
+    if files.get_file_info(place).type == pafs.FileType.NotFound:
+        raise GermaneError(
+            f"shard {number} was prepared in {path!r} and is not there any more, or not on this "
+            "machine; prepare again, with a path that all executors see"
+        )
+    shard.filter = images.load(files, place)
     return shard

@@ -16,7 +16,6 @@ snapshot is written; a few old deltas stay for workers that lag behind.
 
 import json
 import time
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -47,11 +46,12 @@ from germane.spark.watching import Watch
 COUNTS = (
     "events", "messages", "deliveries", "rejected", "held", "candidates", "escalations",
     "profiles", "contexts", "rebuilt", "caught_up", "snapshots", "state_bytes", "nanoseconds",
-    "reached", "passed", "notices",
+    "read_ns", "match_ns", "write_ns", "reached", "passed", "notices",
 )  # fmt: skip
 """What a shard tells of a micro-batch: ``messages`` were sent here, ``reached`` are those of them
 that somebody here gets, ``passed`` were not sent here, and ``notices`` are what it told of its
-groups to whoever routes."""
+groups to whoever routes. Of its nanoseconds, ``read_ns`` went by until the filter was as the state
+store has it, ``match_ns`` while events were played, ``write_ns`` until the store had it all."""
 RESULT = f"shard int, found binary, letters binary, {', '.join(f'{c} bigint' for c in COUNTS)}"
 # Schemas as objects: as text, each would go to the JVM to be read, in every task.
 _LONG, _TEXT, _BYTES = LongType(), StringType(), BinaryType()
@@ -76,6 +76,13 @@ MOST_DELTAS = 256
 SPARE_DELTAS = 16
 """Deltas older than the snapshot that are kept for workers that lag behind."""
 MOST_COPIES = 64
+NOTHING = pa.table({"seq": pa.array([], pa.int64()), "kind": pa.array([], pa.string())})
+MOST_ROWS = 1_000_000
+"""Packed rows that a micro-batch may bring a shard.
+
+Beside an initial state, Spark hands over a key's rows by as many as go into one Arrow batch, and
+each time it looks like the whole micro-batch. So a stream sets that limit to this, and its Arrow
+batches are bounded by their bytes."""
 
 
 class Copy(NamedTuple):
@@ -156,6 +163,12 @@ class Replica(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         """A micro-batch's events."""
         tables = [decode(row.events) for row in rows]
+        if len(tables) >= MOST_ROWS:
+            raise GermaneError(
+                f"a micro-batch brought shard {self._keys.index(key[0])} {len(tables):,} rows of "
+                "packed events, and there may be more; bound micro-batches where they are read "
+                "(maxFilesPerTrigger, maxOffsetsPerTrigger)"
+            )
         marks = [marks_of(table) for table in tables]
         events = pa.concat_tables([t.replace_schema_metadata(None) for t in tables])
         yield from self._take(key, events, marks, timerValues, route_of(tables[0]))
@@ -163,10 +176,8 @@ class Replica(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
-        """A micro-batch without events: what was held is due."""
-        head = self._read_head()
-        if head.held is not None:
-            yield from self._take(key, decode(head.held).slice(0, 0), [], timerValues)
+        """A micro-batch without events: what was held, here or elsewhere, is due."""
+        yield from self._take(key, NOTHING, [], timerValues)
 
     # a micro-batch ---------------------------------------------------------------------------
 
@@ -181,13 +192,13 @@ class Replica(StatefulProcessor):
         gate = Gate(self._inputs, self._together, self._resumed_at)
         told, was = (json.loads(head.gate or "{}").get(name) for name in ("told", "moved"))
         if head.gate:
-            seqs = np.frombuffer(zlib.decompress(head.recent), np.int64)
             gate.restore(
-                {**json.loads(head.gate), "recent": np.cumsum(seqs)},
+                {**json.loads(head.gate), "recent": head.recent},
                 None if head.held is None else decode(head.held),
             )
         if route is not None and route.moves is not None:
             copy, head = self._move(copy, head, route.moves)
+        read = time.perf_counter_ns()
         due = gate.admit(events, marks, None if route is None else route.passed)
         shard = copy.shard
         before = shard.filter.stats()
@@ -198,19 +209,21 @@ class Replica(StatefulProcessor):
         if head.letters:
             letters = decode(head.letters).to_pylist() + letters
         after = shard.filter.stats()
+        matched = time.perf_counter_ns()
         about, held = gate.state()
         copy, head = self._delta(copy, head, played.changes)
         about["told"] = now = self._tell(copy, played, told, was, route)
         about["moved"] = was if route is None else route.moved
-        recent = np.diff(np.asarray(about.pop("recent"), np.int64), prepend=0)
+        recent = about.pop("recent")
         head = head._replace(
             gate=json.dumps(about),
-            recent=zlib.compress(recent.tobytes(), 1),
+            recent=recent,
             held=None if held is None else encode(held, compressed=True),
             letters=None,
         )
-        self._set_timer(held is not None, timers)
+        self._set_timer(gate.waits, timers)
         head, n_snapshots = self._keep(key, copy, head)
+        written = time.perf_counter_ns()
         counts = {
             "events": due.events.num_rows,
             "messages": after["messages"] - before["messages"],
@@ -225,7 +238,10 @@ class Replica(StatefulProcessor):
             "caught_up": how == "caught up",
             "snapshots": n_snapshots,
             "state_bytes": head.snapshot_bytes + head.delta_bytes,
-            "nanoseconds": time.perf_counter_ns() - start,
+            "nanoseconds": written - start,
+            "read_ns": read - start,
+            "match_ns": matched - read,
+            "write_ns": written - matched,
             "reached": sum(table.num_rows for table in played.found),
             "passed": 0 if route is None else route.n_passed,
             "notices": now != told,

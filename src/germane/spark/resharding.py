@@ -17,9 +17,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from germane.model import GermaneError, InvalidValue
-from germane.spark.checkpoints import Pipeline, near_of, read_pipeline, start_of, write_pipeline
+from germane.spark.checkpoints import (
+    Pipeline,
+    begun,
+    near_of,
+    read_pipeline,
+    start_of,
+    write_pipeline,
+)
 from germane.spark.events import check_shards, event_columns, quoted
-from germane.spark.layout import HOME, VALUES, Layout
+from germane.spark.layout import HOME, VALUES, Layout, carried
 from germane.spark.packing import decode, spread
 from germane.spark.places import Near, write_places
 from germane.spark.replicas import rebuilt, snapshot_of
@@ -47,10 +54,17 @@ def reshard(
     if read_pipeline(session, target) is not None:
         raise InvalidValue(f"{target!r} is the checkpoint of a stream; choose another place")
     n_shards = check_shards(shards, session)
+    at = begun(session, source)
+    if at is not None:  # the sinks may have its deliveries already
+        raise GermaneError(
+            f"the stream of {source!r} was stopped in the midst of micro-batch {at}: start it once "
+            "more, with trigger={'availableNow': True}, so that it ends that one; then reshard"
+        )
     heads = _read(session, source, "head").select("key.shard", "value.*").collect()
     if not heads:
         raise GermaneError(f"the stream of {source!r} has not taken anything yet")
-    gates = {json.dumps({**json.loads(row.gate or "{}"), "told": None}) for row in heads}
+    own = {"told": None, "n_latest": None}  # what shards need not agree on
+    gates = {json.dumps({**json.loads(row.gate or "{}"), **own}) for row in heads}
     if len(gates) != 1:
         raise GermaneError(f"the shards of {source!r} do not agree how far they are")
     resumed_at = _frontier(gates.pop())
@@ -70,17 +84,20 @@ def reshard(
     agreed, keys = pipeline.agreed, spread(pipeline.shards)
 
     def play(table: pa.Table) -> pa.Table:
-        return _live_events(table, agreed, keys)
+        events = _live_events(table, agreed, keys)
+        return events.rename_columns([carried(name) for name in events.column_names])
 
-    columns = ", ".join(f"`{name}` {kind}" for name, kind in event_columns(agreed).items())
+    kinds = event_columns(agreed)
+    columns = ", ".join(f"{quoted(carried(name))} {kind}" for name, kind in kinds.items())
     events = state.groupBy("shard").applyInArrow(play, columns)
     events.write.mode("overwrite").parquet(start_of(target))
     written = session.read.parquet(start_of(target))
     dealt = Pipeline(n_shards, agreed, uuid4().hex[:12], resumed_at)
     if agreed.near:
         near = Near(near_of(target, dealt.stream), n_shards, (), ())
-        somewhere = f"coalesce({', '.join(map(quoted, agreed.near))}) IS NOT NULL"
-        held = written.where(f"kind = '{VALUES}' AND {somewhere}")
+        placed_by = [f"{quoted(carried(name))} AS {quoted(name)}" for name in agreed.near]
+        somewhere = f"coalesce({', '.join(quoted(carried(n)) for n in agreed.near)}) IS NOT NULL"
+        held = written.where(f"kind = '{VALUES}' AND {somewhere}").selectExpr("id", *placed_by)
         write_places(near, agreed.near, held, agreed.ids)
     counts = {
         row.kind: row.n for row in written.groupBy("kind").agg(fn.count("*").alias("n")).collect()

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from germane.filter import Filter
 from germane.filter.events import MESSAGE, SUBSCRIBE, UPDATE
 from germane.model import GermaneError
-from germane.spark.layout import FIELDS, HOME, PLACING, SHARD, VALUES, Layout
+from germane.spark.layout import FIELDS, HOME, PLACING, SHARD, VALUES, Layout, as_named
 from germane.spark.moving import MOVES, Offer, as_bytes, groups_in, in_turn, offer_in
 from germane.spark.notices import Notices, name_of
 from germane.spark.packing import Batches, decode, encode, in_columns, labelled, told_elsewhere
@@ -69,7 +69,7 @@ def router(agreed: Layout, keys: list[int], near: Near) -> Callable[[Batches], B
 
         from germane.spark.routing import Router
 
-        tables = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
+        tables = [as_named(pa.Table.from_batches([batch])) for batch in batches if batch.num_rows]
         if tables:
             context = TaskContext.get()
             assert context is not None
@@ -271,7 +271,8 @@ class Router:
             wanted[unsent[rejected.position], 0] = True
 
     def _passed(self, messages: pa.Table, seen: Bools) -> bytes:
-        return bytes(messages.column("seq").to_numpy()[~seen].astype(np.int64).tobytes())
+        passed = messages.column("seq").filter(pa.array(~seen)).drop_null()  # who has none is seen
+        return bytes(passed.to_numpy().astype(np.int64).tobytes())
 
 
 def judge_of(agreed: Layout, near: Near) -> Filter:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from germane.filter import Filter
+from germane.filter.columns import row_of, rows_of
 from germane.filter.deliveries import Deliveries, Rejected
 from germane.filter.events import MESSAGE, SUBSCRIBE, UNSUBSCRIBE
 from germane.model import DuplicateProfile, GermaneError
@@ -79,7 +80,7 @@ class Shard:
         """Values and profiles from before everything; events that lack their ``seq``."""
         kinds = table.column("kind")
         known = pc.is_in(kinds, pa.array([VALUES, SUBSCRIBE]))
-        for event in table.filter(pc.invert(known)).to_pylist():
+        for event in rows_of(table.filter(pc.invert(known))):
             reason = GermaneError(f"the {event['kind']} event has no seq, an integer")
             self._letter(Rejected(0, None, reason, event), played)
         values = table.filter(pc.equal(kinds, VALUES))
@@ -95,19 +96,17 @@ class Shard:
             there = table.filter(pc.is_valid(table.column(name)))
             if not there.num_rows:
                 continue
-            contexts, values = there.column("id").to_pylist(), there.column(name)
+            contexts, column = there.column("id").to_pylist(), there.column(name)
+            of_lists = pa.types.is_list(column.type)
+            values = column.to_pylist() if of_lists else column.to_numpy()
             try:
-                if pa.types.is_timestamp(values.type) or pa.types.is_list(values.type):
-                    self.filter.update_many(contexts, name, values.to_pylist())
-                else:
-                    self.filter.update_many(contexts, name, values.to_numpy())
+                self.filter.update_many(contexts, name, values)
             except GermaneError:  # one of them: which, and why
-                for i, value in enumerate(values.to_pylist()):
+                for i, context in enumerate(contexts):
                     try:
-                        self.filter.update(contexts[i], {name: value})
+                        self.filter.update_many([context], name, values[i : i + 1])
                     except GermaneError as error:
-                        event = there.slice(i, 1).to_pylist()[0]
-                        self._letter(Rejected(0, None, error, event), played)
+                        self._letter(Rejected(0, None, error, row_of(there, i)), played)
 
     def _profiles(self, table: pa.Table, played: Played) -> None:
         whose = self._sort_out(table, played)
@@ -123,7 +122,7 @@ class Shard:
         except GermaneError as error:
             errors = [(0, ids[0], error)]
         for i, _, why in errors:
-            self._letter(Rejected(0, None, why, ours.slice(i, 1).to_pylist()[0]), played)
+            self._letter(Rejected(0, None, why, row_of(ours, i)), played)
         accepted = np.ones(len(ids), np.bool_)
         accepted[[i for i, _, _ in errors]] = False
         self._note(table, whose, accepted, played)
@@ -154,7 +153,7 @@ class Shard:
             return whose
         judge = _Judge(self)
         for i in np.flatnonzero(concerned).tolist():
-            event = table.slice(i, 1).to_pylist()[0]
+            event = row_of(table, i)
             if event["id"] is None:  # the filter refuses it
                 whose[i] = MINE if here[i] else NOBODYS
             elif event["kind"] == SUBSCRIBE:

@@ -56,6 +56,11 @@ class Sql:
                 "a SQL sink needs SQLAlchemy: install germane with its extra, "
                 "pip install 'germane[sql]'"
             ) from error
+        if database_of(self.url) not in SUPPORTED:
+            raise InvalidValue(
+                f"deliveries go, each once, into {', '.join(SUPPORTED)}; for "
+                f"{database_of(self.url)!r:.50}, give a function of (deliveries, batch) as the sink"
+            )
         if not self.table.isidentifier():
             raise InvalidValue(f"a table's name is a plain word, not {self.table!r:.200}")
 
@@ -96,14 +101,24 @@ def as_sink(sink: Any) -> Write:
         return console
     if isinstance(sink, Path) or (isinstance(sink, str) and sink):
         text = str(sink)
-        return Sql(text) if text.split("://")[0].split("+")[0] in _DATABASES else Parquet(text)
+        return Sql(text) if database_of(text) in (*SUPPORTED, *UNSUPPORTED) else Parquet(text)
     raise InvalidValue(
         "sink is a path for Parquet files, the URL of a database, 'console', or a function of "
         f"(deliveries, batch), not {sink!r:.200}"
     )
 
 
-_DATABASES = {"sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql"}
+SUPPORTED = ("sqlite", "postgresql", "mysql", "mariadb")
+UNSUPPORTED = ("oracle", "mssql")
+MOST_KEY = 255
+"""Characters of an id where a database needs a bound for its keys."""
+_EXACT = {"mysql": "utf8mb4_0900_bin", "mariadb": "utf8mb4_nopad_bin"}
+"""By default, these take ids for one that differ in capitals, accents or spaces at their end."""
+
+
+def database_of(url: str) -> str:
+    """What a URL says before its driver."""
+    return url.split("://")[0].split("+")[0]
 
 
 def _sql_table(url: str, name: str, kinds: dict[str, str]) -> tuple[Any, Any]:
@@ -111,8 +126,14 @@ def _sql_table(url: str, name: str, kinds: dict[str, str]) -> tuple[Any, Any]:
 
     of_kind: dict[str, Any] = {"double": sql.Double()}
     of_kind |= {kind: sql.BigInteger() for kind in ("bigint", "int", "smallint", "tinyint")}
-    types = {column: of_kind.get(kind, sql.Text()) for column, kind in kinds.items()}
     keys = ("seq", "profile")
+    text = sql.Text()
+    key = text
+    for database, collation in _EXACT.items():
+        key = key.with_variant(sql.String(MOST_KEY, collation), database)
+    types = {
+        column: of_kind.get(kind, key if column in keys else text) for column, kind in kinds.items()
+    }
     columns = [
         sql.Column(column, kind, primary_key=column in keys, autoincrement=False)
         for column, kind in types.items()
@@ -125,7 +146,7 @@ def _insert(engine: Any, table: Any) -> Any:
     from sqlalchemy.dialects import mysql, postgresql, sqlite
 
     if engine.dialect.name in ("mysql", "mariadb"):
-        return mysql.insert(table).prefix_with("IGNORE")
+        return mysql.insert(table).on_duplicate_key_update(seq=table.c.seq)  # IGNORE cuts off
     dialect = sqlite if engine.dialect.name == "sqlite" else postgresql
     return dialect.insert(table).on_conflict_do_nothing()
 

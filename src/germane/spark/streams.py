@@ -20,7 +20,16 @@ from germane.approx.transformations import Transformations
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 from germane.spark.batch import deliveries as one_a_row
-from germane.spark.checkpoints import Pipeline, agree, near_of, start_of
+from germane.spark.checkpoints import (
+    Pipeline,
+    agree,
+    forget_pipeline,
+    near_of,
+    read_pipeline,
+    start_of,
+    starts,
+    write_pipeline,
+)
 from germane.spark.events import (
     Inputs,
     check_shards,
@@ -33,10 +42,10 @@ from germane.spark.graphs import described
 from germane.spark.layout import LETTER, Layout
 from germane.spark.packing import PACKED, packer, spread, unpacker
 from germane.spark.places import Near, check_near, followed_and_asked
-from germane.spark.replicas import COUNTS, RESULT, Replica
+from germane.spark.replicas import COUNTS, MOST_ROWS, RESULT, Replica
 from germane.spark.routing import router
 from germane.spark.sessions import require_classic
-from germane.spark.sinks import Parquet, Write, as_sink
+from germane.spark.sinks import Parquet, Sql, Write, as_sink
 
 KEPT = 1000
 """Micro-batches whose metrics are kept."""
@@ -47,6 +56,7 @@ SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(MOST_ROWS),
 }
 
 
@@ -80,10 +90,10 @@ def stream(
     function of (deliveries, number of the micro-batch). ``per`` says what a row is: a "delivery",
     a "message" with the list of its profiles, or a "profile" with the list of its messages.
 
-    An event waits until every input has come as far, or has been asked once more and has nothing
-    earlier. ``together=True`` leaves that out, for inputs that are cut from one log: everything up
-    to the highest ``seq`` of a micro-batch is in it. What comes too late all the same is a dead
-    letter. ``dead_letters`` is where they go, Parquet, by default under the checkpoint.
+    An event waits until every input has come as far, or has been asked once more and has nothing.
+    ``together=True`` leaves that out, for inputs that are made of one DataFrame, a log's:
+    everything up to the highest ``seq`` of a micro-batch is in it. What comes too late all the same
+    is a dead letter. ``dead_letters`` is where they go, Parquet, by default under the checkpoint.
     ``trigger`` goes to Spark, for example ``{"availableNow": True}``.
 
     ``near`` names numbers of ``contexts``: those that are alike in them share a shard, and a
@@ -106,7 +116,11 @@ def stream(
         )
     if per not in PER:
         raise InvalidValue(f"per is one of {', '.join(PER)}, not {per!r:.200}")
+    if profiles.isStreaming and "seq" not in profiles.columns:
+        raise InvalidValue("profiles that stream in need a seq, their place in the sequence")
     write = as_sink(sink)
+    if isinstance(write, Sql) and per != "delivery":
+        raise InvalidValue(f"a database has a row a delivery: per={per!r} needs another sink")
     session = inputs.session
     place = str(checkpoint)
     names = ["messages"]
@@ -117,13 +131,15 @@ def stream(
         if waits:
             raise InvalidValue("near needs inputs that are cut from one log: say together=True")
         agreed = agreed._replace(near=check_near(near, agreed, contexts))
-    now = Pipeline(check_shards(shards, session), agreed, uuid4().hex[:12])
-    pipeline = agree(session, place, now, any_shards=shards is None)
+    streams = ", ".join(names) + (" (together)" if together and len(names) > 1 else "")
+    now = Pipeline(check_shards(shards, session), agreed, uuid4().hex[:12], inputs=streams)
+    then = read_pipeline(session, place)
+    pipeline = agree(then, now, place, any_shards=shards is None)
     n_shards = pipeline.shards
     keys = spread(n_shards)
     guide: Near | None = None
     places: DataFrame | None = None
-    packed = merge_stream(inputs, agreed, n_shards)
+    packed = merge_stream(inputs, agreed, n_shards, starts(session, place) if waits else None)
     if near:
         folder = near_of(place, pipeline.stream)
         guide = Near(folder, n_shards, **followed_and_asked(agreed, inputs.there()))
@@ -144,8 +160,10 @@ def stream(
     if before is not None:
         before = before.mapInArrow(packer(agreed, keys), PACKED)
     images = f"{place}/germane/images"
+    # By the stream's word: workers remember shards, also if a checkpoint is deleted.
+    known_as = f"{place} {pipeline.stream}"
     results = packed.groupBy("shard").transformWithState(
-        Replica(place, agreed, keys, names, together, pipeline.resumed_at, images, near=guide),
+        Replica(known_as, agreed, keys, names, together, pipeline.resumed_at, images, near=guide),
         RESULT,
         "Append",
         "EventTime" if waits else "None",
@@ -161,8 +179,15 @@ def stream(
         writer = writer.trigger(**trigger)
     if name:
         writer = writer.queryName(name)
-    with _settings(session, {**SETTINGS, "spark.sql.shuffle.partitions": str(n_shards)}):
-        started = writer.outputMode("append").start()
+    if then is None:
+        write_pipeline(session, place, pipeline)
+    try:
+        with _settings(session, {**SETTINGS, "spark.sql.shuffle.partitions": str(n_shards)}):
+            started = writer.outputMode("append").start()
+    except Exception:
+        if then is None:  # who corrects the call may start it at this place
+            forget_pipeline(session, place)
+        raise
     return Query(started, out, session, rejected)
 
 
