@@ -4,8 +4,9 @@
     python -m benchmarks.feeds --suite feedparser-6.0.14.tar.gz
 
 The suite is an archive or a folder. A document counts as `messages`, as `dead letter` (with its
-reason), or as `crash` (any exception); every message must be taken by a filter with a topic graph,
-its document must parse. Headers that a test wants beside its document are given to the reader.
+reason), as `empty` (a feed without entries), or as `crash` (any exception); every message must be
+taken by a filter with a topic graph, its document must parse. Headers that a test wants beside its
+document are given to the reader.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rich.table import Table
 
 import germane
 from germane import ContentGraph
-from germane.agent import Gazetteer, Place, Reader, Seen
+from germane.agent import Feed, Gazetteer, Place, Reader, Seen
 
 from . import record
 from .rounds import console
@@ -49,6 +50,12 @@ def documents(suite: Path) -> Iterator[tuple[str, bytes]]:
                 file = archive.extractfile(member)
                 assert file is not None
                 yield member.name, file.read()
+
+
+def _outcome(feed: Feed) -> str:
+    if feed.messages:
+        return "messages"
+    return "dead letter" if feed.dead_letters else "empty" if feed.empty else "?"
 
 
 def play(suite: Path) -> dict[str, Any]:
@@ -76,7 +83,7 @@ def play(suite: Path) -> dict[str, Any]:
             continue
         n_messages += len(feed.messages)
         n_letters += len(feed.dead_letters)
-        outcomes["messages" if feed.messages else "dead letter" if feed.dead_letters else "?"] += 1
+        outcomes[_outcome(feed)] += 1
         reasons.update(re.sub(r"[\d,]+", "N", letter.reason)[:60] for letter in feed.dead_letters)
     return {
         "documents": sum(outcomes.values()), "outcomes": dict(outcomes), "messages": n_messages,

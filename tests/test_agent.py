@@ -1,14 +1,25 @@
 """The user agent: what it learns, what it subscribes to, what a person can ask of it."""
 
 import json
+import math
 import random
-from datetime import datetime
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 
 import germane
-from germane.agent import Agent, Interests, Slot, causes, context_at, daypart, piece_of
+from germane.agent import (
+    Agent,
+    Interests,
+    Slot,
+    causes,
+    choices,
+    context_at,
+    daypart,
+    journal,
+    piece_of,
+)
 from germane.agent import agent as agent_module
 from germane.agent import interests as interests_module
 from germane.agent.pieces import KINDS
@@ -235,12 +246,20 @@ def test_the_graph_may_change_under_it(ann, topics):
 
 
 @pytest.mark.parametrize(
-    ("kind", "seconds"), [("liked", None), ("", None), ("opened", -1.0), ("opened", float("nan"))]
+    ("kind", "seconds"),
+    [("liked", None), ("", None), ("opened", -1.0), ("opened", float("nan")), ("opened", "long")],
 )
 def test_bad_feedback_is_refused(ann, kind, seconds):
     with pytest.raises(germane.InvalidValue):
         ann.feedback({"id": 1, "topic": ["Jazz"]}, kind, seconds)
     assert ann.state()["pieces"] == []
+
+
+@pytest.mark.parametrize("topic", [5, 0, 1.5, {"Jazz": 1}, b"Jazz"])
+def test_a_topic_that_is_none_is_refused_by_name(ann, topic):
+    for ask in (ann.score, lambda m: ann.feedback(m, "kept"), lambda m: ann.choose([m], 1)):
+        with pytest.raises(germane.InvalidValue, match=f"not {topic!r}"):
+            ask({"id": 1, "topic": topic})
 
 
 # Subscriptions -----------------------------------------------------------------------------------
@@ -387,6 +406,33 @@ def test_who_dismisses_everything_gets_nothing_but_a_little_to_find_out(ann, fil
     assert all(ann.score({"topic": [child]}) == 0.0 for _, child in TOPICS)
 
 
+def test_task_place_and_time_are_learned_from_before_other_words(ann):
+    words = dict.fromkeys("abcdefgh", "x")
+    teach(ann, "Jazz", "kept", 1, words | LUNCH)
+    [piece] = ann.interests.pieces
+    assert dict(piece.context) == LUNCH | {"a": "x", "b": "x", "c": "x"}
+    assert piece.context == tuple(sorted(piece.context))
+
+
+def test_no_two_contexts_have_the_same_situation_and_ids(topics):
+    contexts = [
+        {"task": "x, time y"}, {"task": "x", "time": "y"}, {"task": "x"}, {"task": "x?new"}, {},
+        {"task": "x%2C time y"}, {"a b": "c"}, {"a": "b c"}, {"task": "50%"}, {"task": "50%25"},
+    ]  # fmt: skip
+    situations, ids = set(), set()
+    for context in contexts:
+        ann = Agent("ann", topics)
+        ann.pin("Jazz")
+        changes = ann.move(context)
+        situations.add(changes.update["ann"]["situation"])
+        assert len(changes.subscribe) == 2
+        ids |= {row.id for row in changes.subscribe}
+    assert len(situations) == len(contexts)
+    assert len(ids) == 2 * len(contexts)
+    assert "task x" in situations
+    assert "ann?task x?new" in ids
+
+
 # The person decides ------------------------------------------------------------------------------
 
 
@@ -412,11 +458,81 @@ def test_pin_mute_release_undo(ann, filter_):
         ann.pin("Jaz")
 
 
+def test_a_topic_may_be_chosen_in_several_contexts(ann, topics, places):
+    for choose, sentence in ((ann.mute, "muted"), (ann.pin, "pinned")):
+        topic = "Jazz" if choose == ann.mute else "Tax"
+        choose(topic, {"task": "work"})
+        choose(topic, {"task": "lunch"})
+        choose(topic, {"task": "lunch"})  # once more is the same
+        for agent in (ann, Agent("ann", topics, places, json.loads(json.dumps(ann.state())))):
+            for where in ("work", "lunch"):
+                reason = agent.explain([topic], context={"task": where})
+                assert reason == f"because you {sentence} {topic} at {where}"
+            assert agent.explain([topic], context={"task": "sleep"}).startswith("to find out")
+            assert len(agent.state()[sentence]) == 2
+        choose(topic)
+        assert ann.state()[sentence] == [[topic, []]]  # everywhere covers all
+        choose(topic, {"task": "work"})
+        assert ann.state()[sentence] == [[topic, []]]
+        ann.undo()
+        assert len(ann.state()[sentence]) == 2
+        ann.release(topic)
+        assert ann.state()[sentence] == []
+    with pytest.raises(germane.InvalidValue, match="'unread': 5"):
+        ann.mute("Jazz", {"unread": 5})
+    assert ann.state()["muted"] == []
+
+
+def test_what_a_muted_topic_covers_is_not_subscribed_to(ann):
+    teach(ann, "Baseball", "kept", 6, LUNCH)
+    teach(ann, "Tax", "kept", 6, LUNCH)
+    ann.pin("Red Sox")
+    ann.mute("Sports")
+    ann.move(LUNCH)
+    assert not any("Baseball" in row.condition + row.why for row in ann.subscriptions())
+    assert not any("Red Sox" in row.condition for row in ann.subscriptions())
+    assert "because you muted" not in "".join(row.why for row in ann.subscriptions())
+    assert "Tax" in ann.liked_topics(LUNCH)
+    assert not {"Baseball", "Sports"} & set(ann.liked_topics(LUNCH))
+
+
+def test_every_pin_counts_and_too_many_are_refused():
+    most = choices.MOST
+    names = [f"t{i}" for i in range(most + 1)]
+    graph = germane.ContentGraph.from_edges([("Top", name) for name in names])
+    filter_ = germane.Filter(graphs={"topic": graph})
+    ann = Agent("ann", graph)
+    ann.move({})
+    for name in names[:-1]:
+        ann.pin(name)
+    filter_.update("ann", {"situation": "anywhere"})
+    [row] = [row for row in ann.subscriptions() if not row.id.endswith("?new")]
+    filter_.subscribe(row.id, row.condition, context=row.context)
+    assert all(filter_.match({"topic": name}) for name in names[:-1])
+    with pytest.raises(germane.InvalidValue, match=f"pin.'{names[-1]}'.: {most} are the most"):
+        ann.pin(names[-1])
+    ann.release(names[0])
+    ann.pin(names[-1])
+
+
 def test_muted_messages_are_never_chosen(ann):
     ann.mute("Music")
     messages = [{"id": i, "topic": [t]} for i, t in enumerate(["Jazz", "Opera", "Tax", "Tennis"])]
     for n in range(1, 3):
         assert {messages[at]["topic"][0] for at in ann.choose(messages, n)} <= {"Tax", "Tennis"}
+
+
+def test_muted_messages_do_not_fill_the_screen():
+    graph = germane.ContentGraph.from_edges([("Top", "Jazz"), ("Top", "Art")])
+    ann = Agent("ann", graph)
+    teach(ann, "Jazz", "kept", 6, {})
+    ann.mute("Jazz")
+    ann.pin("Jazz")
+    messages = [{"id": i, "topic": ["Jazz"]} for i in range(8)] + [{"id": 8, "topic": ["Art"]}]
+    assert ann.choose(messages, 6) == [8]
+    assert ann.choose(messages, 20) == [8]
+    assert ann.choose(messages[:8], 6) == []
+    assert ann.rank(messages)[0] == 8
 
 
 def test_feedback_can_be_undone(ann):
@@ -429,6 +545,63 @@ def test_feedback_can_be_undone(ann):
     for _ in range(10):
         ann.undo()  # more than there is
     assert ann.state()["pieces"] == []
+
+
+def test_undo_takes_back_what_one_action_did(ann, topics, places):
+    ann.pin("Jazz", {"task": "work"})
+    ann.pin("Jazz", {"task": "lunch"})
+    ann.mute("Jazz")
+    before = ann.state()
+    ann.release("Jazz")
+    ann = Agent("ann", topics, places, json.loads(json.dumps(ann.state())))
+    ann.undo()
+    assert ann.state() == before
+    with ann.one_action():
+        ann.release("Jazz")
+        ann.pin("Jazz")
+        teach(ann, "Tax", "kept", 4, LUNCH)
+    assert len(ann.state()["journal"]) == 4
+    ann.undo()
+    assert ann.state() == before
+
+
+def test_undo_of_feedback_brings_back_what_was_forgotten_for_it(ann, monkeypatch):
+    monkeypatch.setattr(interests_module, "MOST_PIECES", 50)
+    teach(ann, "Jazz", "kept", 50, LUNCH)
+    before = ann.interests.pieces.copy()
+    teach(ann, "Tax", "less", 1, OFFICE)
+    assert len(ann.interests.pieces) == 50
+    ann.undo()
+    assert ann.interests.pieces == before
+    with ann.one_action():
+        teach(ann, "Tax", "less", 70, OFFICE)
+    ann.undo()
+    assert ann.interests.pieces == before
+
+
+def test_the_journal_is_bounded(ann, monkeypatch):
+    monkeypatch.setattr(journal, "MOST_STEPS", 50)
+    for n, kept in ((20, 1), (20, 2), (20, 2), (70, 1)):
+        with ann.one_action():
+            teach(ann, "Tax", "kept", n, LUNCH)
+        assert len(ann.state()["journal"]) == kept
+    ann.undo()
+    assert len(ann.interests.pieces) == 60
+
+
+def test_a_journal_of_before_can_be_undone(topics):
+    piece = ["1", ["Jazz"], [["task", "work"]], "kept", None, 0.0]
+    state = {
+        "user": "ann", "pieces": [piece], "pinned": [["Tax", [["task", "work"]]]], "muted": [],
+        "journal": [["pin", ["Tax", None]], ["pin", ["Tax", []]], ["feedback", piece]],
+    }  # fmt: skip
+    ann = Agent("ann", topics, state=state)
+    ann.undo()
+    assert ann.state()["pieces"] == []
+    ann.undo()
+    assert ann.state()["pinned"] == [["Tax", []]]
+    ann.undo()
+    assert ann.state()["pinned"] == []
 
 
 @pytest.mark.parametrize(
@@ -449,6 +622,19 @@ def test_reasons_are_counts_of_what_the_person_did(topics, kinds, sentence):
     assert any(row.why.startswith(sentence) for row in ann.subscriptions())
 
 
+def test_reasons_count_messages_and_not_what_was_done_with_them(ann, topics):
+    for kind in ("opened", "kept"):
+        teach(ann, "Jazz", kind, 4, {})
+    assert ann.explain(["Jazz"]) == "because you kept 4 of 4 Jazz items"
+    for _ in range(9):
+        ann.feedback({"id": "one", "topic": ["Tax"]}, "kept")
+    assert ann.explain(["Tax"]) == "because you kept 1 of 1 Tax items"
+    bob = Agent("bob", topics)
+    for _ in range(5):
+        bob.feedback({"topic": ["Jazz"]}, "kept")  # no id: each is another message
+    assert bob.explain(["Jazz"]) == "because you kept 5 of 5 Jazz items"
+
+
 def test_a_person_sees_takes_along_and_erases_everything(ann, topics, places, filter_):
     teach(ann, "Jazz", "kept", 6, LUNCH)
     ann.pin("Tax")
@@ -465,6 +651,82 @@ def test_a_person_sees_takes_along_and_erases_everything(ann, topics, places, fi
     assert not learned(filter_, {"topic": "Jazz"})
     with pytest.raises(germane.InvalidValue, match="state of 'ann'"):
         Agent("bob", topics, places, told)
+
+
+def test_the_state_is_plain_json_whatever_a_context_holds(ann, topics, places):
+    context = {
+        "task": "work", "day": date(2026, 11, 18), "position": (42.5, -71.0),
+        "since": datetime(2026, 11, 18, 9, 30), "unread": np.int64(5), "calm": np.True_,
+        "most": -math.inf,
+        "until": datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+    }  # fmt: skip
+    ann.move(context)
+    again = Agent("ann", topics, places, json.loads(json.dumps(ann.state(), allow_nan=False)))
+    assert again.context() == context | {"position": [42.5, -71.0]}
+    assert again.subscriptions() == ann.subscriptions()
+    for bad in ({1}, b"x", 1j, {"$date": 1}, [{2}]):
+        with pytest.raises(germane.InvalidValue, match="a context keeps"):
+            ann.move({"x": bad}, "phone")
+    assert ann.devices() == [""]
+
+
+def test_a_state_has_numpys_words_and_arrays_as_plain_ones(ann, topics, places):
+    context = {
+        "task": np.str_("work"), np.str_("room"): np.str_("A"), "here": np.array([42.5, -71.0]),
+        "levels": np.array([[1, 2], [3, 4]]), "calm": np.array([True]), "rooms": np.array(["B"]),
+        "days": np.array(["2026-11-18", "NaT"], "datetime64[ns]"),
+    }  # fmt: skip
+    ann.move(context)
+    row = ann.state()["devices"][""][0]
+    assert {type(text) for text in (row["task"], row["room"], *row, *row["rooms"])} == {str}
+    again = Agent("ann", topics, places, json.loads(json.dumps(ann.state(), allow_nan=False)))
+    assert again.context() == {
+        "task": "work", "room": "A", "here": [42.5, -71.0], "levels": [[1, 2], [3, 4]],
+        "calm": [True], "rooms": ["B"], "days": [datetime(2026, 11, 18), None],
+    }  # fmt: skip
+    assert again.subscriptions() == ann.subscriptions()
+    for agent in (ann, again):
+        f = germane.Filter(schema={"here": "location"})
+        f.subscribe("near", "DISTANCE(here, context.here) < 10", "ann")
+        f.update("ann", {"here": agent.context()["here"]})
+        assert f.match({"here": (42.5, -71.0)}) == ["near"]
+    for bad in (np.array(5), np.array([1j]), np.array([b"x"])):
+        with pytest.raises(germane.InvalidValue, match="a context keeps"):
+            ann.move({"x": bad}, "phone")
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_of_nodes_means_the_same_after_its_state(ann, topics, places, kind):
+    ann.move({"task": "work", "nodes": kind(["US/Salem", np.str_("JP/Oita")]), "none": kind()})
+    state = json.dumps(ann.state())
+    again = Agent("ann", topics, places, json.loads(state))
+    assert again.context() == {"task": "work", "nodes": ["JP/Oita", "US/Salem"], "none": []}
+    assert again.subscriptions() == ann.subscriptions()
+    assert json.dumps(again.state()) == state
+    for agent in (ann, again):
+        f = germane.Filter(graphs=dict.fromkeys(("place", "nodes", "none"), places))
+        f.subscribe("named", "place CONTAINS context.nodes", "ann")
+        f.subscribe("nothing", "place CONTAINS context.none", "ann")
+        f.update("ann", agent.context())
+        asked = ("US/Salem", "US", "JP/Oita", "US/Boston")
+        assert [f.match({"place": place}) for place in asked] == [["named"]] * 3 + [[]]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{1}, {42.5, -71.0}, {"JP/Oita", 1}, {("US", "JP")}],
+    ids=["number", "numbers", "node and number", "pair"],
+)
+def test_sets_that_no_filter_takes_are_refused(ann, places, bad):
+    """As a list, two numbers would be a position."""
+    ann.move(OFFICE)
+    for f in (germane.Filter(), germane.Filter(graphs={"x": places})):
+        with pytest.raises(germane.GermaneError):
+            f.update("ann", {"x": bad})
+    for value in (bad, [bad], {"a": bad}):
+        with pytest.raises(germane.InvalidValue, match="sets of words"):
+            ann.move({"x": value})
+    assert ann.context() == OFFICE
 
 
 # Contexts ----------------------------------------------------------------------------------------
@@ -498,3 +760,23 @@ def test_schedule_position_and_hand_in_this_order():
     assert "task" not in context_at(datetime(2026, 11, 20, 1), schedule)
     with pytest.raises(germane.InvalidValue, match="slot"):
         Slot.of("someday", "9", "17")
+
+
+@pytest.mark.parametrize("slot", [("00:00", "24:00"), ("00:00", "00:00")])
+def test_a_slot_may_be_the_whole_day(slot):
+    saturday = Slot.of("sat", *slot, task="garden")
+    assert saturday.holds(datetime(2026, 11, 21))
+    assert saturday.holds(datetime(2026, 11, 21, 23, 59, 59))
+    assert not saturday.holds(datetime(2026, 11, 20, 23, 59))
+    assert not saturday.holds(datetime(2026, 11, 22))
+
+
+def test_a_slot_ends_with_the_day_and_has_no_offset():
+    late = Slot.of("fri", "22:00", "24:00", task="party")
+    assert late.holds(datetime(2026, 11, 20, 23))
+    assert not late.holds(datetime(2026, 11, 21, 0, 30))
+    for begin, end in (("09:00+01:00", "17:00"), ("09:00", "17:00Z")):
+        with pytest.raises(germane.InvalidValue, match="without an offset"):
+            Slot.of("mon", begin, end)
+    with pytest.raises(germane.InvalidValue, match="only an end"):
+        Slot.of("mon", "24:00", "24:00")

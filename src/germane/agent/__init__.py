@@ -7,7 +7,8 @@
 Nothing here serves or stores: state is plain data that a caller keeps where it likes.
 """
 
-from germane.agent.agent import Agent, Changes, Subscription
+from germane.agent.agent import Agent
+from germane.agent.changes import Changes, Subscription
 from germane.agent.feeds import DeadLetter, Feed, Reader, Seen
 from germane.agent.fetcher import Fetcher
 from germane.agent.gazetteer import Gazetteer, Place

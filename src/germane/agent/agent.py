@@ -7,7 +7,7 @@ the context: the filter itself changes from one set of subscriptions to the othe
 messages, and no message meets those of another context.
 
     move(context, device)     -> ``Changes``: subscribe, then update, then unsubscribe
-    feedback(message, kind)   -> ``Changes``
+    feedback(message, kind)   -> ``Changes``; ``take_back(message)``
     choose, score, explain    for an inbox
     pin, mute, release, undo  the person decides
     export, erase             the person's own; ``state`` is plain JSON, for the constructor
@@ -18,58 +18,30 @@ Nothing is stored or sent here. ``Changes.apply(filter)`` does it for a filter i
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager
+from typing import Any
 
-from germane.agent.interests import DOUBTED, Interests, Rule
-from germane.agent.pieces import Cell, Piece, facets_of, piece_of
+from germane.agent.changes import Changes, Subscription
+from germane.agent.choices import Choices
+from germane.agent.interests import DOUBTED, Interests
+from germane.agent.journal import Journal
+from germane.agent.pieces import Cell, facets_of, piece_in, piece_of
+from germane.agent.plain import as_plain, from_plain
+from germane.agent.words import SITUATION, condition, in_words, reason, situation
 from germane.category import ContentGraph
 from germane.model import InvalidValue
 
-__all__ = ["Agent", "Changes", "Subscription"]
+__all__ = ["Agent"]
 
 LIKED = 0.5  # topics of this probability are subscribed to
-MOST_TOPICS = 30  # of a subscription
+MOST_TOPICS = 30  # that were learned, of a subscription
 MOST_DEVICES = 20
 RECENT = 4  # situations a device keeps subscriptions of
 EXPLORED = 2  # topics subscribed to, to find out
 BROAD = 0.1  # of the graph, at most, below a topic that is explored
 DRAWN = 200  # topics among which those are chosen
-JOURNAL = 100  # actions that can be undone
+TAKEN = "taken back"  # a step of the journal
 FIND_OUT, STIRRED = 3, 2  # one in so many is shown to find out: always; after a taste ended
-SITUATION = "situation"
-
-
-class Subscription(NamedTuple):
-    """A condition, whose context it reads, and why."""
-
-    id: str
-    condition: str
-    context: str
-    why: str
-
-
-class Changes(NamedTuple):
-    """What is to be done, in this order."""
-
-    subscribe: list[Subscription]
-    update: dict[str, dict[str, Any]]  # context -> values; None removes
-    unsubscribe: list[str]
-
-    def apply(self, target: Any) -> None:
-        """Do it to a ``Filter``, or to whatever has its three methods.
-
-        A subscription that only changes goes before it comes again; no message is between the two,
-        unless the caller lets one in.
-        """
-        gone = set(self.unsubscribe)
-        for row in self.subscribe:
-            if row.id in gone:
-                target.unsubscribe(row.id)
-            target.subscribe(row.id, row.condition, context=row.context)
-        for context, values in self.update.items():
-            target.update(context, values)
-        for row_id in gone - {row.id for row in self.subscribe}:
-            target.unsubscribe(row_id)
 
 
 class Agent:
@@ -99,13 +71,14 @@ class Agent:
         self.user = user
         self._nearby = nearby
         trees = {"place": places} if places is not None else {}
-        pieces = [_piece(row) for row in state.get("pieces", ())]
+        pieces = [piece_in(row) for row in state.get("pieces", ())]
         self.interests = Interests(topics, trees, pieces)
-        self._pinned: dict[str, Cell] = _choices(state.get("pinned", ()))
-        self._muted: dict[str, Cell] = _choices(state.get("muted", ()))
-        self._journal: list[list[Any]] = [list(row) for row in state.get("journal", ())]
+        self._pinned = Choices("pin", state.get("pinned", ()))
+        self._muted = Choices("mute", state.get("muted", ()))
+        self._journal = Journal(state.get("journal", ()))
         self._devices: dict[str, list[dict[str, Any]]] = {
-            device: [dict(row) for row in rows] for device, rows in state.get("devices", {}).items()
+            device: [from_plain(dict(row)) for row in rows]
+            for device, rows in state.get("devices", {}).items()
         }  # contexts, the latest last
         self._standing: dict[str, str] = dict(state.get("standing", {}))
 
@@ -115,12 +88,13 @@ class Agent:
         """A device's whole context is now this."""
         if device not in self._devices and len(self._devices) >= MOST_DEVICES:
             raise InvalidValue(f"{self.user!r} has {MOST_DEVICES} devices; leave() one first")
+        as_plain(context)  # or it is refused
         rows = self._devices.setdefault(device, [])
         before = rows[-1] if rows else {}
         facets = facets_of(context)
         rows[:] = [row for row in rows if facets_of(row) != facets][-RECENT + 1 :] + [dict(context)]
         values: dict[str, Any] = {name: None for name in before if name not in context}
-        values |= {**context, SITUATION: _situation(facets)}
+        values |= {**context, SITUATION: situation(facets)}
         return self._changes({self.context_id(device): values})
 
     def leave(self, device: str = "") -> Changes:
@@ -161,53 +135,101 @@ class Agent:
         where = self.context(device) if context is None else context
         topics = _topics(message)
         piece = piece_of(str(message.get("id", "")), topics, where, kind, seconds, at)
-        self.interests.add(piece)
-        self._note("feedback", _row(piece))
+        forgotten = self.interests.add(piece)
+        with self.one_action():
+            self._journal.note("feedback", piece.row())
+            for each in forgotten:
+                self._journal.note("forgotten", each.row())
+        return self._changes({})
+
+    def was_told(
+        self,
+        message: Mapping[str, Any],
+        kind: str,
+        seconds: float | None = None,
+        context: Mapping[str, Any] | None = None,
+        at: float | None = None,
+    ) -> bool:
+        """Whether this very feedback is known: an answer was lost, and it was sent again.
+
+        That is the same of the same message, at the same time or in the same context; without a
+        context, in any.
+        """
+        said = (str(message.get("id", "")), kind, seconds)
+        facets = None if context is None else facets_of(context)
+        return any(
+            said == (piece.message, piece.kind, piece.seconds)
+            and (facets is None or facets == piece.context or at == piece.at)
+            for piece in self.interests.pieces
+        )
+
+    def take_back(self, message: Mapping[str, Any], at: float = 0.0) -> Changes:
+        """Unlearn what was said of a message last, unless it is only that it was opened.
+
+        The same at the same time is done once: it may be sent again.
+        """
+        name = str(message.get("id", ""))
+        said = [p for p in self.interests.pieces if p.message == name and p.kind != "opened"]
+        done = any(what == TAKEN and b[0][0] == name and b[1] == at for what, b in self._journal)
+        if said and not done:
+            self._journal.note(TAKEN, [said[-1].row(), at])
+            self.interests.remove(said[-1])
         return self._changes({})
 
     # the person decides ----------------------------------------------------------------------
 
     def pin(self, topic: str, where: Mapping[str, Any] | None = None) -> Changes:
-        """Always have a topic, or in contexts like this: ``{"task": "work"}``."""
-        return self._choose(self._pinned, "pin", topic, where)
+        """Always have a topic, or in contexts like this, too: ``{"task": "work"}``."""
+        return self._choose(self._pinned, topic, where)
 
     def mute(self, topic: str, where: Mapping[str, Any] | None = None) -> Changes:
-        """Never have a topic, or not in contexts like this; it wins over everything."""
-        return self._choose(self._muted, "mute", topic, where)
+        """Never have a topic, or not in contexts like this, either; it wins over everything."""
+        return self._choose(self._muted, topic, where)
 
     def release(self, topic: str) -> Changes:
-        """Neither pinned nor muted any more."""
-        for name, choices in (("pin", self._pinned), ("mute", self._muted)):
-            if topic in choices:
-                self._note(name, [topic, choices.pop(topic)])
+        """Neither pinned nor muted any more, in no context."""
+        with self.one_action():
+            for choices in (self._pinned, self._muted):
+                if before := choices.of(topic):
+                    self._journal.note(choices.name, [topic, before])
+                    choices.put(topic, ())
         return self._changes({})
 
-    def _choose(
-        self, choices: dict[str, Cell], name: str, topic: str, where: Mapping[str, Any] | None
-    ) -> Changes:
+    def _choose(self, choices: Choices, topic: str, where: Mapping[str, Any] | None) -> Changes:
         self.interests.topics.node(topic)
-        self._note(name, [topic, choices.get(topic)])
-        choices[topic] = facets_of(where or {})
+        cell, before = facets_of(where or {}), choices.of(topic)
+        if where and not cell:
+            raise InvalidValue(
+                f"nothing of {dict(where)!r:.200} can be used: words, and yes or no, are; "
+                f"without a context, {choices.name}() counts everywhere"
+            )
+        if choices.add(topic, cell):
+            self._journal.note(choices.name, [topic, before])
         return self._changes({})
 
     def undo(self) -> Changes:
-        """Take back the last feedback, pin, mute or release; with none left, nothing happens."""
-        if self._journal:
-            name, before = self._journal.pop()
-            if name == "feedback":
-                piece = _piece(before)
+        """Take back the last of what was said or chosen; with none left, nothing happens.
+
+        What was done within ``one_action`` is taken back at once.
+        """
+        for what, before in self._journal.pop():
+            if what == "feedback":
+                piece = piece_in(before)
                 if piece in self.interests.pieces:
                     self.interests.remove(piece)
+            elif what == "forgotten":
+                self.interests.recall(piece_in(before))
+            elif what == TAKEN:
+                self.interests.add(piece_in(before[0]))
             else:
-                choices = self._pinned if name == "pin" else self._muted
-                choices.pop(before[0], None)
-                if before[1] is not None:
-                    choices[before[0]] = _cell(before[1])
+                topic, cells = before
+                choices = self._pinned if what == "pin" else self._muted
+                choices.put(topic, cells)
         return self._changes({})
 
-    def _note(self, name: str, before: list[Any]) -> None:
-        self._journal.append([name, before])
-        del self._journal[:-JOURNAL]
+    def one_action(self) -> AbstractContextManager[None]:
+        """What is done within is one action to ``undo``: feedback on a digest, say."""
+        return self._journal.one_action()
 
     # subscriptions ---------------------------------------------------------------------------
 
@@ -222,33 +244,43 @@ class Agent:
 
     def _of_context(self, device: str, context: dict[str, Any]) -> Iterable[Subscription]:
         facets = facets_of(context)
-        reader, situation = self.context_id(device), _situation(facets)
+        reader, named = self.context_id(device), situation(facets)
         liked = self._wanted(context)
-        muted = self._held(self._muted, facets)
+        muted = list(self._held(self._muted, facets))
         if liked:
             because = "; ".join(self.explain([topic], context=context) for topic in liked[:3])
-            condition = self._condition(situation, liked, muted)
-            yield Subscription(f"{reader}?{situation}", condition, reader, because)
+            text = condition(named, liked, muted, self._nearby)
+            yield Subscription(f"{reader}?{named}", text, reader, because)
         explored = self._explored(context, {*liked, *muted})
         if explored:
             why = f"to find out whether you like {' or '.join(explored)}"
-            condition = self._condition(situation, explored, [*muted, *liked])
-            yield Subscription(f"{reader}?{situation}?new", condition, reader, why)
+            text = condition(named, explored, [*muted, *liked], self._nearby)
+            yield Subscription(f"{reader}?{named}?new", text, reader, why)
 
     def _wanted(self, context: Mapping[str, Any]) -> list[str]:
-        """Topics to subscribe to: pinned ones, then what is liked most."""
-        facets = facets_of(context)
-        muted = set(self._held(self._muted, facets))
-        pinned = self._held(self._pinned, facets)
-        liked = self.interests.liked_topics(context, LIKED)
-        topics = dict.fromkeys([*pinned, *liked])
-        return [topic for topic in topics if topic not in muted][:MOST_TOPICS]
+        """Topics to subscribe to: all that are pinned, then those that are liked most."""
+        pinned = self._unmuted(self._held(self._pinned, facets_of(context)), context)
+        liked = [topic for topic in self.liked_topics(context) if topic not in pinned]
+        return pinned + liked[:MOST_TOPICS]
 
-    def _held(self, choices: dict[str, Cell], facets: Cell) -> list[str]:
-        """Topics that were chosen for contexts like this, and that the graph still has."""
-        holding = {pair for cell in self.interests.cells(facets) for pair in cell}
+    def liked_topics(self, context: Mapping[str, Any]) -> list[str]:
+        """Topics that are liked in a context, the most first; none that a muted one covers."""
+        return self._unmuted(self.interests.liked_topics(context, LIKED), context)
+
+    def _unmuted(self, topics: Iterable[str], context: Mapping[str, Any]) -> list[str]:
+        """Topics that no muted one covers."""
+        number = self.interests.topics.number
+        muted = {number[topic] for topic in self._held(self._muted, facets_of(context))}
+        return [t for t in topics if muted.isdisjoint(self.interests.covering([t]))]
+
+    def _held(self, choices: Choices, facets: Cell) -> dict[str, Cell]:
+        """Topics that were chosen for contexts like this, and that the graph still has.
+
+        With the first cell of each that holds here.
+        """
         known = self.interests.topics.number
-        return [t for t, cell in choices.items() if t in known and holding.issuperset(cell)]
+        held = choices.held(self.interests.cells(facets))
+        return {topic: cell for topic, cell in held.items() if topic in known}
 
     def _explored(self, context: Mapping[str, Any], known: set[str]) -> list[str]:
         """Topics that were met least, lately and in contexts like this, by the person's own draw.
@@ -256,7 +288,7 @@ class Agent:
         The same until feedback comes. After a taste ended, twice as many.
         """
         graph, pieces = self.interests.topics, len(self.interests.pieces)
-        draw = random.Random(f"{self.user} {_situation(facets_of(context))} {pieces // 5}")
+        draw = random.Random(f"{self.user} {situation(facets_of(context))} {pieces // 5}")
         n = len(graph.names)
         below = graph.view.below[graph.view.component]
         kept = {graph.number[topic] for topic in known if topic in graph.number}
@@ -270,14 +302,6 @@ class Agent:
                 times[name] = float(met[i])
         most = EXPLORED * 2 if self.interests.stirred() else EXPLORED
         return sorted(times, key=lambda name: (times[name], -below[graph.number[name]]))[:most]
-
-    def _condition(self, situation: str, topics: Sequence[str], without: Sequence[str]) -> str:
-        parts = [f"context.{SITUATION} = {_quoted(situation)}", f"topic WITHIN {_listed(topics)}"]
-        if without:
-            parts.append(f"NOT topic WITHIN {_listed(without)}")
-        if self._nearby:
-            parts.append("(place IS NULL OR place CONTAINS context.place)")
-        return " AND ".join(parts)
 
     def _changes(self, update: dict[str, dict[str, Any]]) -> Changes:
         """What became different since the last changes."""
@@ -322,16 +346,22 @@ class Agent:
         """Positions of messages, the most germane first.
 
         The mean of two opinions: what the rules say that explain all feedback, and what is believed
-        lately, which is quick to see a new taste and knows what was never met.
+        lately, which is quick to see a new taste and knows what was never met. Muted ones are last.
         """
-        where = self.context(device) if context is None else context
+        return self._ranked(messages, self.context(device) if context is None else context)[0]
+
+    def _ranked(
+        self, messages: Sequence[Mapping[str, Any]], where: Mapping[str, Any]
+    ) -> tuple[list[int], int]:
+        """Positions of messages, and how many of them, from the first, are not muted."""
         score, believed = self._scorer(where), self.interests.believed(where)
         keys = []
         for message in messages:
             topics = _topics(message)
             lately = float(believed[self.interests.nodes(topics)].sum())
             keys.append(-score(self.interests.covering(topics)) - lately)
-        return sorted(range(len(messages)), key=keys.__getitem__)
+        order = sorted(range(len(messages)), key=keys.__getitem__)
+        return order, sum(key < math.inf for key in keys)
 
     def choose(
         self,
@@ -340,28 +370,24 @@ class Agent:
         device: str = "",
         context: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Positions of n messages to show: the best, and one in three to find out.
+        """Positions of n messages to show: the best, and one in three to find out; none muted.
 
         After a taste ended, one in two. To find out, those are shown that would tell most if they
         were liked: for each of their topics, how many of the messages there are it covers, times
         how likely it is that it is liked here.
         """
         where = self.context(device) if context is None else context
-        order = self.rank(messages, device, context)
+        order, unmuted = self._ranked(messages, where)
+        del order[unmuted:]
         one_in = STIRRED if self.interests.stirred() else FIND_OUT
         n_new = n // one_in if len(order) > n else 0
         chosen, rest = order[: n - n_new], order[n - n_new :]
-        muted = self._held(self._muted, facets_of(where))
-        unwanted = [self.interests.topics.number[topic] for topic in muted]
         nodes = [self.interests.nodes(_topics(message)) for message in messages]
         tells = self.interests.untold(where, nodes)
-        tells[unwanted] = -math.inf
         left = set(rest)
         while left and len(chosen) < n:
             best = max(sorted(left), key=lambda at: float(tells[nodes[at]].sum()))
             left.discard(best)
-            if tells[nodes[best]].min(initial=0.0) == -math.inf:
-                break
             tells[nodes[best]] *= DOUBTED
             chosen.append(best)
         return chosen
@@ -379,11 +405,11 @@ class Agent:
         above = self.interests.covering(topics)
         number = self.interests.topics.number
         for choices, word in ((self._muted, "muted"), (self._pinned, "pinned")):
-            for topic in self._held(choices, facets):
+            for topic, cell in self._held(choices, facets).items():
                 if number[topic] in above:
-                    return f"because you {word} {topic}{_at(choices[topic])}"
+                    return f"because you {word} {topic}{in_words(cell)}"
         rule = next((r for r in self.interests.rules(where, topics) if r.liked), None)
-        return f"because you {_reason(rule)}" if rule else "to find out whether you like it"
+        return f"because you {reason(rule)}" if rule else "to find out whether you like it"
 
     # the person's own ------------------------------------------------------------------------
 
@@ -391,7 +417,7 @@ class Agent:
         """All that is known of the person, in words and as data."""
         learned = [
             {"topic": r.topic, "when": dict(r.cell), "probability": round(r.probability, 3),
-             "because": "you " + _reason(r)}
+             "because": "you " + reason(r)}
             for r in self.interests.table() if r.liked
         ]  # fmt: skip
         return {"learned": learned, **self.state()}
@@ -400,81 +426,27 @@ class Agent:
         """Everything, as plain JSON, for the constructor."""
         return {
             "user": self.user,
-            "pieces": [_row(piece) for piece in self.interests.pieces],
-            "pinned": [[topic, [list(p) for p in cell]] for topic, cell in self._pinned.items()],
-            "muted": [[topic, [list(p) for p in cell]] for topic, cell in self._muted.items()],
-            "journal": [_plain(row) for row in self._journal],
-            "devices": {d: [dict(row) for row in rows] for d, rows in self._devices.items()},
+            "pieces": [piece.row() for piece in self.interests.pieces],
+            "pinned": self._pinned.rows(),
+            "muted": self._muted.rows(),
+            "journal": self._journal.rows(),
+            "devices": {d: as_plain(rows) for d, rows in self._devices.items()},
             "standing": dict(self._standing),
         }
 
     def erase(self) -> Changes:
         """Forget everything about the person; what is left is where the devices are."""
         self.interests = Interests(self.interests.topics, self.interests._trees)
-        self._pinned, self._muted, self._journal = {}, {}, []
+        self._pinned, self._muted, self._journal = Choices("pin"), Choices("mute"), Journal()
         for rows in self._devices.values():
             del rows[:-1]
         return self._changes({})
 
 
 def _topics(message: Mapping[str, Any]) -> list[str]:
-    topics = message.get("topic") or ()
-    return [topics] if isinstance(topics, str) else [str(topic) for topic in topics]
-
-
-def _situation(facets: Cell) -> str:
-    """A context in a word: what guards its subscriptions."""
-    return ", ".join(f"{name} {value}" for name, value in facets) or "anywhere"
-
-
-def _reason(rule: Rule) -> str:
-    did = "kept" if rule.kept == rule.liked else "kept or read" if rule.kept else "read"
-    return f"{did} {rule.liked} of {rule.seen} {rule.topic} items{_at(rule.cell)}"
-
-
-def _at(cell: Cell) -> str:
-    """A cell in words."""
-    words = []
-    for name, value in cell:
-        if name == "task":
-            words.append(f"at {value}")
-        elif name == "time":
-            words.append(f"at {value}" if value in ("noon", "night") else f"in the {value}")
-        elif name == "place":
-            words.append(f"in {value.rsplit('/', 1)[-1]}")
-        else:
-            words.append(f"when {name} is {value}")
-    return "".join(f" {word}" for word in words)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _listed(topics: Sequence[str]) -> str:
-    names = ", ".join(_quoted(topic) for topic in topics)
-    return names if len(topics) == 1 else f"({names})"
-
-
-def _row(piece: Piece) -> list[Any]:
-    return [piece.message, list(piece.topics), [list(p) for p in piece.context], piece.kind,
-            piece.seconds, piece.at]  # fmt: skip
-
-
-def _piece(row: Sequence[Any]) -> Piece:
-    if len(row) != 6:
-        raise InvalidValue(f"a piece of feedback has six parts, not {row!r:.200}")
-    message, topics, context, kind, seconds, at = row
-    return piece_of(message, topics, dict(_cell(context)), kind, seconds, at)
-
-
-def _cell(pairs: Iterable[Sequence[str]]) -> Cell:
-    return tuple((str(name), str(value)) for name, value in pairs)
-
-
-def _choices(rows: Iterable[Sequence[Any]]) -> dict[str, Cell]:
-    return {str(topic): _cell(cell) for topic, cell in rows}
-
-
-def _plain(value: Any) -> Any:
-    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
+    topics = message.get("topic")
+    if topics is None or isinstance(topics, str):
+        return [topics] if topics else []
+    if not isinstance(topics, list | tuple | set | frozenset):
+        raise InvalidValue(f"a message's topic is a name or a list of names, not {topics!r:.100}")
+    return [str(topic) for topic in topics]

@@ -12,23 +12,25 @@ letters that say what was wrong. A message is a dict of the attributes
     published   a datetime in UTC, unless nobody can believe it
     link, source, author, language
 
-of which those that are not known are left out: they are NULL. All text is plain (``text.plain``),
-links are http or https. Nothing is fetched here.
+of which those that are not known are left out: they are NULL. All text is plain (``text.plain``)
+but ids, which are as they came; links are http or https. Nothing is fetched here.
 """
 
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
+from germane.agent.decoding import as_utf8, text_of
 from germane.agent.gazetteer import Gazetteer
 from germane.agent.names import Names
-from germane.agent.text import document_of, plain
+from germane.agent.text import document_of, one_line, plain
 from germane.category import ContentGraph
-from germane.model import GermaneError
+from germane.model import GermaneError, InvalidValue
 
 __all__ = ["DeadLetter", "Feed", "Reader", "Seen"]
 
@@ -36,10 +38,12 @@ MAX_BYTES = 5 << 20
 MAX_ENTRIES = 2_000
 MOST_TOPICS = 8
 TITLE, TEXT, SHORT = 300, 50_000, 200  # characters
+ID = 1_000  # characters; of a longer id, the first ones and a digest of all
 OLDEST = datetime(1990, 1, 1, tzinfo=UTC)
 AHEAD = timedelta(days=1)
 ENOUGH_TEXT = 40  # characters that tell entries apart
 RAW = 2_000  # characters of a dead letter
+_ROOT = re.compile(rb"<(!doctype html|html|rss|feed|channel|[\w.-]{1,99}:rdf)\b")
 
 
 class DeadLetter(NamedTuple):
@@ -58,31 +62,60 @@ class Feed:
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     duplicates: int = 0
+    empty: bool = False  # a feed that has no entries now, as that of alerts on most days
 
 
 class Seen:
-    """Keys of entries that were taken; the ones that were not met for longest are forgotten."""
+    """Keys of entries that were taken; the ones that were not met for longest are forgotten.
+
+    An entry's own keys tell it from all others. Stories are keys with the source that had them
+    first: another source repeats a story, while the same one may tell two alike, of two events.
+    """
 
     def __init__(self, most: int = 200_000, keys: Iterable[str] = ()) -> None:
         self._most = most
-        self._keys: dict[str, None] = dict.fromkeys(keys)
+        parts = (key.partition(":") for key in keys)
+        self._keys = {key: source for key, _, source in parts}
 
-    def meet(self, keys: list[str]) -> bool:
-        """Whether one of an entry's keys is known; from now on, all are."""
+    def meet(self, keys: list[str], stories: Iterable[str] = (), source: str = "") -> bool:
+        """Whether a key is known, or a story from another source; from now on, all are."""
+        stories = list(stories)
         known = any(key in self._keys for key in keys)
+        known = known or any(self._keys.get(key, source) != source for key in stories)
         for key in keys:
-            self._keys.pop(key, None)
-            self._keys[key] = None  # the youngest
+            self._keys[key] = self._keys.pop(key, "")  # the youngest
+        for key in stories:
+            self._keys[key] = self._keys.pop(key, source)
         while len(self._keys) > self._most:
             del self._keys[next(iter(self._keys))]
         return known
+
+    def copy(self) -> "Seen":
+        """Another one that knows the same."""
+        other = Seen(self._most)
+        other._keys = dict(self._keys)
+        return other
+
+    def become(self, other: "Seen") -> None:
+        """Know what another one knows, and no more."""
+        self._keys = dict(other._keys)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def state(self) -> list[str]:
         """All keys, the oldest first: plain JSON, for the constructor."""
-        return list(self._keys)
+        return [f"{key}:{source}" if source else key for key, source in self._keys.items()]
+
+
+class _About(NamedTuple):
+    """What all entries of a feed have in common."""
+
+    source: str
+    title: str
+    language: str
+    base: str  # the address it was fetched from
+    now: datetime
 
 
 class Reader:
@@ -112,36 +145,49 @@ class Reader:
         headers: Mapping[str, str] | None = None,
         now: datetime | None = None,
     ) -> Feed:
-        """Messages of a feed's bytes; ``headers`` are those it came with, for its encoding."""
+        """Messages of a feed's bytes; ``headers`` are those it came with, for its encoding.
+
+        Links are relative to the header ``content-location``: the address that the feed is from.
+        """
         feed = Feed()
         reason = _refusal(content)
         parsed: Any = None
         if reason is None:
             try:
                 parsed = _parse(content, headers)
+            except InvalidValue as error:
+                reason = str(error)
             except Exception as error:  # whatever a parser of broken feeds may raise
                 reason = f"the parser gave up: {type(error).__name__}: {error}"
         if parsed is not None:
             feed.title = plain(_text(parsed.feed, "title"), TITLE)
-            if not parsed.version and not parsed.entries:
-                reason = _no_feed(content, parsed)
-            elif not parsed.entries:
-                reason = "a feed without entries"
+            if not parsed.entries:
+                feed.empty = bool(parsed.version) and not _is_page(content)
+                reason = _broken(parsed) if feed.empty else _no_feed(content, parsed)
         if reason is not None:
             feed.dead_letters.append(_letter(source, reason, content))
+        if reason is not None or feed.empty:
             return feed
+        about = _About(
+            source=source,
+            title=plain(_text(parsed.feed, "title"), SHORT),
+            language=plain(_text(parsed.feed, "language"), 35),
+            base=(headers or {}).get("content-location", ""),
+            now=now or datetime.now(UTC),
+        )
         for entry in parsed.entries[:MAX_ENTRIES]:
-            self._take(feed, entry, parsed, source, now or datetime.now(UTC))
+            self._take(feed, entry, about)
         if len(parsed.entries) > MAX_ENTRIES:
             more = len(parsed.entries) - MAX_ENTRIES
             reason = f"{more:,} entries after the first {MAX_ENTRIES:,} were left out"
             feed.dead_letters.append(DeadLetter(source, reason, ""))
         return feed
 
-    def _take(self, feed: Feed, entry: Any, parsed: Any, source: str, now: datetime) -> None:
+    def _take(self, feed: Feed, entry: Any, about: "_About") -> None:
         """Make one entry a message, a duplicate or a dead letter."""
+        source = about.source
         try:
-            message = self._message(entry, parsed, source, now)
+            message = self._message(entry, about)
         except Exception as error:  # feedparser's values are as odd as what it reads
             reason = f"an entry that cannot be read: {type(error).__name__}: {error}"
             feed.dead_letters.append(DeadLetter(source, reason, repr(entry)[:RAW]))
@@ -149,16 +195,14 @@ class Reader:
         if message is None:
             reason = "an entry without title, text and link"
             feed.dead_letters.append(DeadLetter(source, reason, repr(entry)[:RAW]))
-        elif self.seen.meet(_keys(message, source)):
+        elif self.seen.meet(_keys(message, source), _stories(message), _digest(source)):
             feed.duplicates += 1
         else:
             feed.messages.append(message)
 
-    def _message(
-        self, entry: Any, parsed: Any, source: str, now: datetime
-    ) -> dict[str, Any] | None:
+    def _message(self, entry: Any, about: "_About") -> dict[str, Any] | None:
         title, text = plain(_text(entry, "title"), TITLE), plain(_body(entry), TEXT)
-        link = _link(_text(entry, "link"))
+        link = _link(_joined(about.base, entry))
         if not (title or text or link):
             return None
         title = title or plain(text, 80) or link
@@ -167,17 +211,17 @@ class Reader:
         position = _position(entry)
         parts = [("title", title), ("text", text), ("author", author)]
         message = {
-            "id": plain(_text(entry, "id"), 1_000) or link or _digest(title, text),
+            "id": _id(_text(entry, "id")) or link or _digest(*_folded(title, text)),
             "title": title,
             "document": document_of(parts + [("category", term) for term in categories]),
             "topic": self._topic(categories, title, text),
             "place": self._place(entry, position, title, text),
             "position": position,
-            "published": _published(entry, now),
+            "published": _published(entry, about.now),
             "link": link,
-            "source": plain(_text(parsed.feed, "title"), SHORT) or source,
+            "source": about.title or about.source,
             "author": author,
-            "language": plain(_text(parsed.feed, "language"), 35),
+            "language": about.language,
         }
         return {name: value for name, value in message.items() if value}
 
@@ -233,8 +277,17 @@ def _parse(content: bytes, headers: Mapping[str, str] | None) -> Any:
         import feedparser
     except ImportError as error:
         raise GermaneError("feeds need feedparser: pip install 'germane[agent]'") from error
-    # in a file object, since bytes could be taken for an address, or a path
-    return feedparser.parse(io.BytesIO(content), response_headers=dict(headers or {}))
+    known = {"content-type": "application/xml; charset=utf-8"}
+    if headers and "content-language" in headers:
+        known["content-language"] = headers["content-language"]
+    # in a file object, since bytes could be taken for an address, or a path; markup is left as it
+    # is, since ``plain`` makes text of it, in linear time
+    return feedparser.parse(
+        io.BytesIO(as_utf8(text_of(content, headers))),
+        response_headers=known,
+        sanitize_html=False,
+        resolve_relative_uris=False,
+    )
 
 
 def _refusal(content: bytes) -> str | None:
@@ -248,11 +301,22 @@ def _refusal(content: bytes) -> str | None:
 
 def _no_feed(content: bytes, parsed: Any) -> str:
     """Why what was read is no feed."""
-    start = content[:2_000].lower()
-    if b"<html" in start or b"<!doctype html" in start:
+    if _is_page(content):
         return 'a page of HTML, and no feed; look for its <link rel="alternate">'
     problem = parsed.get("bozo_exception")
     return f"no feed: {problem}" if problem else "no feed that is known (RSS, Atom, RDF, CDF)"
+
+
+def _is_page(content: bytes) -> bool:
+    """Whether it is HTML; even with a version, since a page may declare the namespace of Atom."""
+    root = _ROOT.search(content[:2_000].lower())
+    return root is not None and root[1].endswith(b"html")
+
+
+def _broken(parsed: Any) -> str | None:
+    """Why a feed without entries may have had some; none if it is well-formed."""
+    problem = parsed.get("bozo_exception")
+    return f"a feed without entries, that is broken: {problem}" if problem else None
 
 
 def _letter(source: str, reason: str, content: bytes) -> DeadLetter:
@@ -276,6 +340,17 @@ def _categories(entry: Any) -> list[str]:
     return list(dict.fromkeys(term.strip() for term in terms if term.strip()))[: 2 * MOST_TOPICS]
 
 
+def _joined(base: str, entry: Any) -> str:
+    """An entry's link, relative to where its feed is from; an id that is no address is no link."""
+    link = _text(entry, "link").strip()
+    if entry.get("guidislink") and link == _text(entry, "id").strip():
+        return link
+    try:
+        return urljoin(base, link) if base and link else link
+    except ValueError:
+        return ""
+
+
 def _link(address: str) -> str:
     """An address that a browser may follow; else none."""
     address = address.strip()
@@ -294,7 +369,10 @@ def _position(entry: Any) -> tuple[float, float] | None:
     if hasattr(where, "get") and where.get("coordinates"):
         points = [(y, x) for x, y in _pairs(where["coordinates"])]
     elif _text(entry, "geo_lat") and _text(entry, "geo_long"):
-        points = [(float(entry["geo_lat"]), float(entry["geo_long"]))]
+        try:
+            points = [(float(entry["geo_lat"]), float(entry["geo_long"]))]
+        except ValueError:  # "42,36"
+            return None
     if not points:
         return None
     latitude, longitude = (sum(values) / len(points) for values in zip(*points, strict=True))
@@ -326,15 +404,43 @@ def _published(entry: Any, now: datetime) -> datetime | None:
     return None
 
 
+def _id(text: str) -> str:
+    """An entry's own id, as it is: it may look like a tag, and case may be all it differs by."""
+    text = one_line(text)
+    digest = f"…{_digest(text)}"
+    return text if len(text) <= ID else text[: ID - len(digest)] + digest
+
+
 def _digest(*texts: str) -> str:
-    return hashlib.blake2b("\n".join(texts).casefold().encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b("\n".join(texts).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _folded(*texts: str) -> list[str]:
+    """What is said, as it is compared: without case, which ids and links are not."""
+    return [text.casefold() for text in texts]
 
 
 def _keys(message: Mapping[str, Any], source: str) -> list[str]:
-    """What tells an entry from others: its id in its feed, its link, what it says."""
+    """What tells an entry from others: its id in its feed; its link, where that is its id.
+
+    Some feeds make up new ids all the time: what has the same link, text and date, too, is known.
+    """
     keys = [_digest("id", source, message["id"])]
-    if "link" in message:
+    if message["id"] == message.get("link"):
         keys.append(_digest("link", message["link"]))
-    if len(message["document"]) > ENOUGH_TEXT + len("<entry><title></title></entry>"):
-        keys.append(_digest("text", message["title"], message["document"]))
+    if "link" in message and "published" in message:
+        said = _folded(message["title"], message["document"])
+        at = message["published"].isoformat()
+        keys.append(_digest("entry", source, message["link"], *said, at))
     return keys
+
+
+def _stories(message: Mapping[str, Any]) -> list[str]:
+    """What other feeds repeat: a link with its title, and a text."""
+    stories = []
+    title, document = _folded(message["title"], message["document"])
+    if "link" in message:
+        stories.append(_digest("story", message["link"], title))
+    if len(message["document"]) > ENOUGH_TEXT + len("<entry><title></title></entry>"):
+        stories.append(_digest("text", title, document))
+    return stories

@@ -7,32 +7,34 @@ how often it failed) is a plain dict that a caller may keep anywhere, as JSON.
 Polite: a server is asked for what changed only (ETag, If-Modified-Since), one request a second and
 host, under a name that says who asks; Retry-After is kept to; after a failure the wait doubles,
 from 15 minutes to a day, with some jitter; an address that is gone for good is not asked again.
-Careful: sizes, times and redirects are bounded, and a stranger's address leads to no private
-network: names are resolved here, checked, and connected to as resolved.
+Careful: sizes, times and redirects are bounded (``exchange``); whatever one server answers, it
+costs that feed only. A redirect for good is followed at once from then on, until it fails a few
+times. What an address said of its feed's version is told to that address only.
 """
 
-import ipaddress
 import random
-import socket
 import stat
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from germane.agent.exchange import Answer, Exchange, Refused
 from germane.agent.feeds import MAX_BYTES, DeadLetter, Feed, Reader
-from germane.model import GermaneError, InvalidValue
+from germane.model import InvalidValue
 
 __all__ = ["Fetcher", "Source"]
 
 AGENT = "germane/0.1 (feed fetcher; asks for changes only)"
 ACCEPT = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5"
-TIMEOUT_S, WHOLE_S = 10.0, 30.0  # of one read, of a whole feed
+WHOLE_S = 30.0  # of a whole feed, with its redirects
 MAX_REDIRECTS = 5
+MOVED_TRIES = 3  # failures after which an address is asked for where it leads again
 HOST_DELAY_S = 1.0
 EVERY_S = 900.0
 LONGEST_S = 86_400.0
@@ -40,10 +42,6 @@ FILES = (".xml", ".rss", ".atom", ".rdf", ".cdf", ".feed")
 MAX_FILES = 10_000
 _MOVED = frozenset((301, 302, 303, 307, 308))
 _FOR_GOOD = frozenset((301, 308))
-
-
-class _Refused(Exception):
-    """Why an address gave no feed."""
 
 
 @dataclass
@@ -54,6 +52,7 @@ class Source:
     moved: str = ""  # for good, to here
     etag: str = ""
     modified: str = ""
+    version_of: str = ""  # the address that sent these two
     failures: int = 0
     due: float = 0.0  # seconds since 1970 when it may be asked again
     gone: bool = False
@@ -74,13 +73,12 @@ class Fetcher:
     ) -> None:
         """``sources`` are those of ``state``; ``private`` allows addresses of one's own network."""
         self.reader = Reader() if reader is None else reader
-        self.sources = {row["address"]: Source(**row) for row in sources}
-        self._private = private
+        self.sources = {source.address: source for source in map(_source, sources)}
+        self._exchange = Exchange(private)
         self._clock, self._sleep = clock, sleep
         self._draw = random.Random(seed)
         self._asked: dict[str, float] = {}  # host -> when
         self._read: dict[Path, tuple[int, int]] = {}  # files, as they were
-        self._client: Any = None
 
     def state(self) -> list[dict[str, Any]]:
         """What is known of all addresses, as plain JSON."""
@@ -93,44 +91,65 @@ class Fetcher:
             return 0.0
         return float("inf") if source.gone else max(0.0, source.due - self._clock())
 
+    def check(self, address: str) -> None:
+        """Raise unless an address is of the web, or a file or folder that is there."""
+        if not _is_web(address) and not Path(address).exists():
+            raise InvalidValue(f"{address!r:.200} is no http address, file or folder")
+
     def fetch(self, address: str) -> Feed:
         """What is new at an address or in a folder; nothing if it is not due."""
         if self.due(address) > 0:
             return Feed()
         source = self.sources.setdefault(address, Source(address))
-        if urlsplit(address).scheme in ("http", "https"):
-            return self._fetch(source)
-        return self._folder(source)
+        return self._fetch(source) if _is_web(address) else self._folder(source)
+
+    @contextmanager
+    def handed_out(self, address: str) -> Iterator[Feed]:
+        """What is new there; where the block fails that it is for, it is still new after it."""
+        if self.due(address) > 0:
+            yield Feed()
+            return
+        seen, read, source = self.reader.seen.copy(), dict(self._read), self.sources.get(address)
+        before = None if source is None else replace(source)
+        try:
+            yield self.fetch(address)
+        except BaseException:
+            self.reader.seen.become(seen)
+            self._read = read
+            if before is None:
+                self.sources.pop(address, None)
+            else:
+                self.sources[address] = before
+            raise
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        """Nothing: between fetches nothing is open; for callers that close what they made."""
 
     # the web ---------------------------------------------------------------------------------
 
     def _fetch(self, source: Source) -> Feed:
         now = self._clock()
         try:
-            answer = self._get(source)
-        except _Refused as error:
-            return self._failed(source, str(error), now)
-        if answer is None:  # nothing has changed
-            source.failures, source.reason, source.due = 0, "", now + EVERY_S
-            return Feed()
-        content, headers = answer
-        moment = datetime.fromtimestamp(now, UTC)
-        feed = self.reader.read(content, source.address, headers, moment)
-        if feed.dead_letters and not feed.messages and not feed.duplicates:
-            self._wait(source, feed.dead_letters[0].reason, now)
-        else:
-            source.etag, source.modified = headers.get("etag", ""), headers.get("last-modified", "")
-            source.failures, source.reason, source.due = 0, "", now + EVERY_S
+            answer, address, for_good = self._follow(source)
+            self._judge(answer, source, for_good)
+        except Refused as error:
+            self._wait(source, str(error), now)
+            return Feed(dead_letters=[DeadLetter(source.address, str(error), "")])
+        feed = Feed()
+        if answer.status != 304:
+            headers = {**answer.headers, "content-location": address}
+            moment = datetime.fromtimestamp(now, UTC)
+            feed = self.reader.read(answer.content, source.address, headers, moment)
+            if feed.dead_letters and not (feed.messages or feed.duplicates or feed.empty):
+                self._wait(source, feed.dead_letters[0].reason, now)
+                return feed
+            source.etag = _printable(answer.headers.get("etag", ""))
+            source.modified = _printable(answer.headers.get("last-modified", ""))
+            source.version_of = address
+        if for_good and address != source.address:
+            source.moved = address
+        source.failures, source.reason, source.due = 0, "", now + EVERY_S
         return feed
-
-    def _failed(self, source: Source, reason: str, now: float) -> Feed:
-        self._wait(source, reason, now)
-        return Feed(dead_letters=[DeadLetter(source.address, reason, "")])
 
     def _wait(self, source: Source, reason: str, now: float) -> None:
         """The next try comes later with every failure; a server's own wish may be later still."""
@@ -139,71 +158,53 @@ class Fetcher:
         source.due = max(source.due, now + wait)
         source.failures += 1
         source.reason = reason[:500]
+        if source.failures >= MOVED_TRIES:
+            source.moved = ""
 
-    def _get(self, source: Source) -> tuple[bytes, dict[str, str]] | None:
-        """Bytes and headers; None if the server says that nothing has changed."""
-        httpx = _httpx()
-        if self._client is None:
-            self._client = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False)
+    def _follow(self, source: Source) -> tuple[Answer, str, bool]:
+        """The answer at the end of all redirects, its address, and whether all are for good."""
+        end = time.monotonic() + WHOLE_S
         address, for_good = source.moved or source.address, True
         seen: set[str] = set()
         for _ in range(MAX_REDIRECTS + 1):
             if address in seen:
-                raise _Refused(f"redirects in a circle, at {address}")
+                raise Refused(f"redirects in a circle, at {address:.200}")
             seen.add(address)
-            try:
-                status, headers, content = self._ask(address, source)
-            except httpx.HTTPError as error:
-                raise _Refused(f"{address}: {type(error).__name__}: {error}"[:500]) from error
-            if status in _MOVED and headers.get("location"):
-                address = urljoin(address, headers["location"])
-                for_good &= status in _FOR_GOOD
-                continue
-            self._judge(status, headers, source)
-            if for_good and address != source.address:
-                source.moved = address
-            return None if status == 304 else (content, headers)
-        raise _Refused(f"more than {MAX_REDIRECTS} redirects, the last to {address:.200}")
+            answer = self._ask(address, source, end)
+            if answer.status not in _MOVED or not answer.headers.get("location"):
+                return answer, address, for_good
+            for_good &= answer.status in _FOR_GOOD
+            address = _joined(address, answer.headers["location"])
+        raise Refused(f"more than {MAX_REDIRECTS} redirects, the last to {address:.200}")
 
-    def _judge(self, status: int, headers: dict[str, str], source: Source) -> None:
+    def _judge(self, answer: Answer, source: Source, for_good: bool) -> None:
         """Refuse answers that are no feed."""
-        if status in (200, 203, 226, 304):
+        if answer.status in (200, 203, 226, 304):
             return
-        if status == 410:
+        if answer.status == 410 and source.moved:  # what led there may lead elsewhere by now
+            source.moved = ""
+            raise Refused(f"the server answers 410; {source.address:.200} is asked again")
+        if answer.status == 410 and for_good:
             source.gone = True
-            raise _Refused("410: gone for good; it is not asked again")
-        wait = _retry_after(headers.get("retry-after", ""), self._clock())
+            raise Refused("410: gone for good; it is not asked again")
+        wait = _retry_after(answer.headers.get("retry-after", ""), self._clock())
         if wait:
             source.due = self._clock() + min(wait, LONGEST_S)
-        raise _Refused(f"the server answers {status}")
+        raise Refused(f"the server answers {answer.status}")
 
-    def _ask(self, address: str, source: Source) -> tuple[int, dict[str, str], bytes]:
-        """One request: status, headers, and the body if it is a feed's."""
-        parts = urlsplit(address)
-        host = parts.hostname
-        if parts.scheme not in ("http", "https") or not host:
-            raise _Refused(f"{address:.200} is no http or https address")
-        self._space(host)
-        target, extensions = self._resolved(address, parts)
-        headers = {"User-Agent": AGENT, "Accept": ACCEPT, "Host": parts.netloc.rpartition("@")[2]}
-        if source.etag:
+    def _ask(self, address: str, source: Source, end: float) -> Answer:
+        """One request; for changes only, where the version that is known came from."""
+        self._space(_host(address))
+        headers = {"User-Agent": AGENT, "Accept": ACCEPT}
+        known = address == source.version_of
+        if known and source.etag:
             headers["If-None-Match"] = source.etag
-        if source.modified:
+        if known and source.modified:
             headers["If-Modified-Since"] = source.modified
-        end = time.monotonic() + WHOLE_S
-        with self._client.stream("GET", target, headers=headers, extensions=extensions) as answer:
-            got = {name.lower(): value for name, value in answer.headers.items()}
-            if answer.status_code not in (200, 203, 226):
-                return answer.status_code, got, b""
-            content = bytearray()
-            for chunk in answer.iter_bytes(65_536):
-                content += chunk
-                if len(content) > MAX_BYTES:
-                    raise _Refused(f"more than {MAX_BYTES:,} bytes")
-                if time.monotonic() > end:
-                    raise _Refused(f"not complete after {WHOLE_S:g} s")
-            got.pop("content-encoding", None)  # it is decoded
-            return answer.status_code, got, bytes(content)
+        answer = self._exchange.ask(address, headers, MAX_BYTES, end)
+        if answer.status == 304 and len(headers) == 2:
+            raise Refused("the server answers 304 (not changed), and was not asked for changes")
+        return answer
 
     def _space(self, host: str) -> None:
         """Wait until a host may be asked again."""
@@ -213,29 +214,12 @@ class Fetcher:
             self._sleep(min(wait, HOST_DELAY_S))
         self._asked[host] = now + max(wait, 0.0)
 
-    def _resolved(self, address: str, parts: Any) -> tuple[str, dict[str, str]]:
-        """The address with a checked number for its host; the name is kept for TLS."""
-        host = parts.hostname
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise _Refused(f"unknown host {host:.200}: {error}") from error
-        numbers = [str(row[4][0]) for row in rows]
-        fine = [n for n in numbers if self._private or ipaddress.ip_address(n).is_global]
-        if not fine or len(fine) != len(numbers):
-            raise _Refused(f"{host:.200} is an address of a private network")
-        number = f"[{fine[0]}]" if ":" in fine[0] else fine[0]
-        target = parts._replace(netloc=f"{number}:{port}", fragment="").geturl()
-        return target, {"sni_hostname": host}
-
     # folders ---------------------------------------------------------------------------------
 
     def _folder(self, source: Source) -> Feed:
         """All feed files of a folder that changed, or one file, as one feed."""
+        self.check(source.address)
         where = Path(source.address)
-        if not where.exists():
-            raise InvalidValue(f"{source.address!r:.200} is no http address, file or folder")
         paths = [where]
         if where.is_dir():
             paths = sorted(p for p in where.rglob("*") if p.suffix.lower() in FILES)[:MAX_FILES]
@@ -265,19 +249,50 @@ class Fetcher:
         merged.duplicates += feed.duplicates
 
 
-def _httpx() -> Any:
+def _is_web(address: str) -> bool:
+    return address.lower().startswith(("http:", "https:"))
+
+
+def _host(address: str) -> str:
     try:
-        import httpx
-    except ImportError as error:
-        raise GermaneError("fetching needs httpx: pip install 'germane[agent]'") from error
-    return httpx
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _joined(address: str, location: str) -> str:
+    try:
+        return urljoin(address, location)
+    except ValueError as error:
+        raise Refused(f"redirects to {location!r:.200}, which is no address: {error}") from error
+
+
+def _printable(version: str) -> str:
+    """An ETag or a date that can be sent back as it came; else none."""
+    return version if version.isascii() and version.isprintable() and len(version) < 1_000 else ""
+
+
+def _source(row: Any) -> Source:
+    """What is known of an address, as ``Fetcher.state`` gave it."""
+    kinds: dict[str, Any] = {each.name: each.type for each in fields(Source)}
+    if not isinstance(row, dict) or not isinstance(row.get("address"), str):
+        raise InvalidValue(f"{row!r:.200} is no source; a source is a dict with an address")
+    for name, value in row.items():
+        if name not in kinds:
+            raise InvalidValue(f"source {row['address']!r:.200} has an unknown field {name!r:.50}")
+        fine = isinstance(value, (int, float) if kinds[name] is float else kinds[name])
+        if not fine:
+            raise InvalidValue(f"source {row['address']!r:.200}: {name} is {value!r:.100}")
+    source = Source(**row)
+    source.etag, source.modified = _printable(source.etag), _printable(source.modified)
+    return source
 
 
 def _retry_after(text: str, now: float) -> float:
     """Seconds that a server wants to be left alone."""
-    if text.isdigit() and len(text) < 10:
+    if text.isascii() and text.isdigit() and len(text) < 10:
         return float(text)
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except (TypeError, ValueError, OverflowError):
+    except (IndexError, TypeError, ValueError, OverflowError):
         return 0.0

@@ -64,7 +64,7 @@ class Gazetteer:
         """
         links: dict[tuple[str, str], None] = {}
         places: dict[str, Place] = {}
-        with Path(path).open(encoding="utf-8", newline="") as file:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             missing = set(_COLUMNS) - set(reader.fieldnames or ())
             if missing:

@@ -48,7 +48,7 @@ LEAST = 1e-3  # weights below are none
 
 
 class Rule(NamedTuple):
-    """A topic that is liked in a cell, and what that rests on."""
+    """A topic that is liked in a cell, and what that rests on: counts are of messages."""
 
     topic: str
     cell: Cell
@@ -65,8 +65,8 @@ class Interests:
     >>> graph = ContentGraph.from_edges([("Top", "Baseball"), ("Top", "Jazz")])
     >>> interests = Interests(graph)
     >>> for i in range(6):
-    ...     interests.add(piece_of(f"a{i}", ["Baseball"], {"task": "lunch"}, "kept"))
-    ...     interests.add(piece_of(f"b{i}", ["Baseball"], {"task": "work"}, "dismissed"))
+    ...     _ = interests.add(piece_of(f"a{i}", ["Baseball"], {"task": "lunch"}, "kept"))
+    ...     _ = interests.add(piece_of(f"b{i}", ["Baseball"], {"task": "work"}, "dismissed"))
     >>> interests.score({"task": "lunch"}, ["Baseball"]) > 0.6
     True
     >>> interests.score({"task": "work"}, ["Baseball"]) < 0.3
@@ -93,10 +93,17 @@ class Interests:
         for piece in pieces:
             self.add(piece)
 
-    def add(self, piece: Piece) -> None:
-        """Learn from a piece; the oldest are forgotten beyond MOST_PIECES."""
+    def add(self, piece: Piece) -> list[Piece]:
+        """Learn from a piece; beyond MOST_PIECES the oldest are forgotten, and returned."""
         self.pieces.append(piece)
+        forgotten = self.pieces[:-MOST_PIECES]
         del self.pieces[:-MOST_PIECES]
+        self._fitted = None
+        return forgotten
+
+    def recall(self, piece: Piece) -> None:
+        """Learn again from a piece that was forgotten last: it is the oldest."""
+        self.pieces.insert(0, piece)
         self._fitted = None
 
     def remove(self, piece: Piece) -> None:
@@ -163,9 +170,10 @@ class Interests:
     def _rule(self, weight: float, node: int, cell: Cell) -> Rule:
         about = [p for p, nodes, cells in self._covered if node in nodes and cell in cells]
         liked = [p for p in about if p.liked >= 0.5]
-        kept = sum(p.kind == "kept" for p in liked)
+        kept = [p for p in liked if p.kind == "kept"]
         probability = 1.0 - float(np.exp(-weight))
-        return Rule(self.topics.names[node], cell, probability, len(liked), len(about), kept)
+        counts = (_messages(pieces) for pieces in (liked, about, kept))
+        return Rule(self.topics.names[node], cell, probability, *counts)
 
     def met(self, context: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """How many pieces there are about each node, or what is below it.
@@ -289,6 +297,11 @@ class Interests:
                 nodes[piece.topics] = covering[special[covering]]
         rows = [(numbers[piece.context] + nodes[piece.topics]).ravel() for piece in self.pieces]
         return cells, rows
+
+
+def _messages(pieces: Iterable[Piece]) -> int:
+    """How many messages some pieces are about; those without an id are each another one."""
+    return len({piece.message or number for number, piece in enumerate(pieces)})
 
 
 @lru_cache(maxsize=20_000)

@@ -3,14 +3,17 @@
 In: deliveries (``delivery``, ``user``, ``message``, ``topic``, ``context``) and feedback
 (``delivery``, ``kind``, ``seconds``, ``at``), as Spark's DataFrames. Out: a row for each rule of
 each user: ``user``, ``topic``, ``context``, ``probability``, ``liked``, ``seen``, ``kept``. A
-user's pieces come together in one task and go through ``Interests`` in the order of their time, as
-online; so the results are the same, bit for bit, on the same machine, and within 1e-9 anywhere.
+user's pieces come together in one task and go through ``Interests`` in the order of their time and,
+within a moment, of their deliveries' numbers, as online, whatever the order of the rows; so the
+results are the same, bit for bit, on the same machine, and within 1e-9 anywhere.
 
-A topic is a string or an array of them, a context a map, a struct, or JSON as text. Feedback of
-unknown kind, or without its delivery, is left out.
+A topic is a string or an array of them, also one of JSON as text; a context a map, a struct, or
+JSON as text. Feedback of unknown kind, or without its delivery, is left out; messages without an id
+are each another one.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -78,8 +81,27 @@ def interests_of(
     table: pa.Table, topics: ContentGraph, trees: Mapping[str, ContentGraph]
 ) -> Interests:
     """The interests of one user, from pieces in any order."""
-    rows = sorted(table.to_pylist(), key=lambda row: (_seconds(row["at"]), str(row["delivery"])))
-    return Interests(topics, trees, (_piece(row) for row in rows))
+    told = sorted(((_piece(row), row["delivery"]) for row in table.to_pylist()), key=_when)
+    return Interests(topics, trees, (piece for piece, _ in told))
+
+
+def _when(told: tuple[Piece, Any]) -> tuple[Any, ...]:
+    """What orders the pieces of a user: time, delivery, then all there is of a piece.
+
+    Deliveries are numbered as they come, so within a moment theirs is the order of what was done.
+    """
+    piece, delivery = told
+    read = -1.0 if piece.seconds is None else piece.seconds
+    rest = (piece.message, piece.kind, read, piece.topics, piece.context)
+    return piece.at, *_numbered(delivery), *rest
+
+
+def _numbered(delivery: Any) -> tuple[bool, int, str]:
+    """The place of a delivery's id: numbers by their value, before other ids."""
+    whole = isinstance(delivery, float) and delivery.is_integer()
+    text = str(int(delivery) if whole else delivery)
+    is_number = text.isascii() and text.removeprefix("-").isdigit()
+    return not is_number, int(text) if is_number else 0, text
 
 
 def _piece(row: Mapping[str, Any]) -> Piece:
@@ -87,23 +109,28 @@ def _piece(row: Mapping[str, Any]) -> Piece:
     if seconds is not None and not 0 <= seconds < 1e6:  # also NaN, which pandas has for none
         seconds = None
     context = facets_of(_context(row["context"]))
+    message = "" if row["message"] is None else str(row["message"])
     return piece_of(
-        str(row["message"]), _topics(row["topic"]), context, row["kind"], seconds,
-        _seconds(row["at"]),
-    )  # fmt: skip
+        message, _topics(row["topic"]), context, row["kind"], seconds, _seconds(row["at"])
+    )
 
 
 def _seconds(at: Any) -> float:
     """A time as seconds since 1970."""
     if at is None:
         return 0.0
-    return float(at.timestamp()) if hasattr(at, "timestamp") else float(at)
+    seconds = float(at.timestamp()) if hasattr(at, "timestamp") else float(at)
+    return 0.0 if math.isnan(seconds) else seconds  # pandas has NaN for none
 
 
 def _topics(value: Any) -> Iterable[str]:
+    """Topics of a message; what only begins as an array of JSON is a name: "[WIP]"."""
     if isinstance(value, str) and value.startswith("["):
-        value = json.loads(value)
-    return [value] if isinstance(value, str) else value or ()
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return [value]
+    return [value] if value and isinstance(value, str) else value or ()
 
 
 def _context(value: Any) -> Mapping[str, Any]:

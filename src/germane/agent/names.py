@@ -1,7 +1,8 @@
 """Names in text -> nodes: the words of a graph's nodes, found all at once, the longest first.
 
 In: (name, node) pairs, then texts. Out: for each name found its nodes, in the order of the text.
-A name is a sequence of words; words are compared without case, accents and the plural's s. A word
+A name is a sequence of words; words are compared without case, accents and the plural's s. Marks
+of scripts that write vowels with them, as Devanagari, are letters, and none ends a word. A word
 that begins a longer name is tried with it first, and what a longer name took is not looked at
 again: "New York Yankees" is neither New York nor a Yankee. Cost: a look-up or two a word, however
 many names there are.
@@ -17,7 +18,11 @@ __all__ = ["Found", "Names"]
 
 MOST_WORDS = 8  # of a name
 LEAST_LETTERS = 3  # of a name of one word
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
+_MARKS = "".join(  # of the first plane: a set with those of others, too, takes twice as long
+    c for c in map(chr, range(0x300, 0x10000)) if unicodedata.category(c)[0] == "M"
+)
+_WORD = re.compile(rf"\w[\w{_MARKS}]*(?:['’]\w[\w{_MARKS}]*)?")
+_ACCENTS = "\u0700"  # below are those of Latin, Greek, Cyrillic, Hebrew and Arabic
 STOP = frozenset(
     "a about above after again all also am an and any are as at back be because been before below "
     "best between big both but by can come could day did do does down each entity even event every "
@@ -108,7 +113,7 @@ def _fold(word: str) -> str:
     """A word as it is compared."""
     if not word.isascii():
         plain = unicodedata.normalize("NFKD", word)
-        word = "".join(c for c in plain if not unicodedata.combining(c))
+        word = "".join(c for c in plain if c >= _ACCENTS or not unicodedata.combining(c))
     word = word.casefold()
     if word.endswith(("'s", "’s")):
         word = word[:-2]

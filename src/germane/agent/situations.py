@@ -32,24 +32,35 @@ class Slot(NamedTuple):
 
     days: tuple[str, ...]
     begin: time
-    end: time  # before begin: on the next day
+    end: time  # not after begin: on the next day
     context: Mapping[str, Any]
 
     @classmethod
     def of(cls, days: str, begin: str, end: str, **context: Any) -> "Slot":
-        """``Slot.of("mon-fri", "09:00", "17:00", task="work")``"""
+        """``Slot.of("mon-fri", "09:00", "17:00", task="work")``; an end may be "24:00"."""
         try:
-            return cls(_days(days), time.fromisoformat(begin), time.fromisoformat(end), context)
+            last = time() if end.strip() == "24:00" else _local(end)
+            return cls(_days(days), _local(begin), last, context)
         except ValueError as error:
             raise InvalidValue(f"a slot is as 'mon-fri', '09:00', '17:00': {error}") from None
 
     def holds(self, moment: datetime) -> bool:
         now, day = moment.time(), DAYS[moment.weekday()]
-        if self.begin <= self.end:
+        if self.begin < self.end:
             return day in self.days and self.begin <= now < self.end
         yesterday = DAYS[moment.weekday() - 1]
         late, early = now >= self.begin, now < self.end
         return (late and day in self.days) or (early and yesterday in self.days)
+
+
+def _local(text: str) -> time:
+    """A time of the day, of the person's own clock."""
+    if text.strip().startswith("24"):
+        raise ValueError(f"{text!r:.100} is only an end, as '24:00'; a day begins at '00:00'")
+    found = time.fromisoformat(text)
+    if found.tzinfo is not None:
+        raise ValueError(f"times are the person's own, without an offset, not {text!r:.100}")
+    return found
 
 
 def _days(text: str) -> tuple[str, ...]:
