@@ -36,6 +36,9 @@ class Tenant:
             elif kind == "subscribe":
                 self._subscribe(seq, body)
             elif kind == "unsubscribe":
+                if body["id"] in self.refused:
+                    self.refused.discard(body["id"])
+                    return
                 profile, _ = self.subscriptions.pop(body["id"])
                 self.filter.unsubscribe(profile)
         except (naive.NaiveError, KeyError):

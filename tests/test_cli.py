@@ -97,6 +97,17 @@ def test_check_points_at_the_mistake(germane):
     assert "^" in err
 
 
+def test_check_draws_nothing_below_an_empty_condition(germane):
+    code, _, err = germane("check", "")
+    assert code == 1
+    assert err.strip() == "the condition is empty"
+
+
+def test_the_demo_says_where_its_page_is_by_default(germane):
+    _, out, _ = germane("demo", "--help")
+    assert "by default 8010" in " ".join(out.replace("│", " ").split())
+
+
 def test_version(germane):
     code, out, _ = germane("version")
     assert code == 0

@@ -4,9 +4,11 @@ import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -281,6 +283,24 @@ def test_sse_and_resume(service, tenant):
     assert tenant.get("/deliveries/stream", headers={"Last-Event-ID": "x"}).status_code == 400
 
 
+def test_a_stream_ends_with_its_token(service, tenant):
+    """What comes after the revocation does not go to whoever still listens."""
+    made = tenant.post("/tokens", json={"role": "subscriber", "subject": "ann"}).json()
+    found = []
+    with service.client(made["token"]) as ann:
+        assert ann.post("/subscriptions", json={"condition": "n > 0"}).status_code == 201
+        publish(tenant, message("before", n=1))
+        with ann.stream("GET", "/deliveries/stream", params={"after": 0}) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data: "):
+                    found.append(json.loads(line[6:])["event"]["id"])
+                    if len(found) > 1:
+                        break
+                    assert tenant.delete(f"/tokens/{made['id']}").status_code == 200
+                    publish(tenant, message("after", n=1))
+    assert found == ["before"]
+
+
 def test_explanations_are_of_the_state_that_was(tenant):
     id_ = tenant.post(
         "/subscriptions", json={"subscriber": "ann", "condition": "n < context.limit"}
@@ -305,6 +325,76 @@ def test_explanations_are_of_the_state_that_was(tenant):
     assert "made later" in why.json()["subscriptions"][0]["text"]
 
 
+def test_refused_subscriptions_are_corrected_and_ended(service, tenant):
+    """Each id is there once, whatever it was before; what was refused can be let go of."""
+    wrong, right = ({"subscriber": "ann", "condition": c} for c in ("n < 'x' AND n > 3", "n > 3"))
+    batch = tenant.post("/subscriptions:batch", json=[right, wrong, wrong, right]).json()
+    end = time.monotonic() + 20
+    while service.api.position(tenant.number) < batch["last"] and time.monotonic() < end:
+        time.sleep(0.02)
+
+    def listed(limit):
+        found, after = [], ""
+        while after is not None:
+            params = {"limit": limit, "after": after}
+            page = tenant.get("/subscriptions", params=params).json()
+            found += [(each["id"], each["state"]) for each in page["subscriptions"]]
+            after = page["next"]
+        return found
+
+    def check(**states):
+        ids = dict(zip("abcd", batch["ids"], strict=True))
+        expected = sorted((ids[name], state) for name, state in states.items())
+        for limit in (1, 2, 3, 10):
+            assert listed(limit) == expected
+
+    _, b, c, _ = batch["ids"]
+    check(a="active", b="refused", c="refused", d="active")
+    assert tenant.patch(f"/subscriptions/{b}", json={"muted": True}).status_code == 422
+    put = tenant.put(f"/subscriptions/{b}", json=right)
+    assert (put.status_code, put.json()["state"]) == (200, "active")
+    check(a="active", b="active", c="refused", d="active")
+    service.matcher.save_all()  # refused ones are in the snapshot, too
+    assert tenant.delete(f"/subscriptions/{c}").json()["applied"]
+    check(a="active", b="active", d="active")
+    assert tenant.delete(f"/subscriptions/{b}").json()["applied"]
+    check(a="active", d="active")
+    assert tenant.get(f"/subscriptions/{b}").status_code == 404
+    assert tenant.delete(f"/subscriptions/{c}").status_code == 404
+    reasons = [each["what"] for each in tenant.get("/deadletters").json()["deadletters"]]
+    assert reasons == ["settings"]  # of the mute
+
+
+def test_two_who_want_one_id(service, tenant):
+    """One of them has it, and the other hears of it, also where both ask at once."""
+    ann, bob = (token_of(service, tenant, "subscriber", name) for name in ("ann", "bob"))
+    wishes = {"ann": (ann, "type = 'talk'"), "bob": (bob, "type = 'note'")}
+    for number in range(12):
+        answers = {}
+
+        def put(name, id_=f"x{number}", answers=answers):
+            client, condition = wishes[name]
+            body = {"condition": condition}
+            answers[name] = client.put(f"/subscriptions/{id_}", json=body)
+
+        threads = [in_thread(lambda name=name: put(name)) for name in wishes]
+        for thread in threads:
+            thread.join(30)
+        assert sorted(answer.status_code for answer in answers.values()) == [200, 409]
+        for name, answer in answers.items():
+            shown = wishes[name][0].get(f"/subscriptions/x{number}")
+            assert shown.status_code == (200 if answer.is_success else 404)
+            assert answer.is_success or "taken" in answer.json()["error"]
+            assert "replaces" not in answer.text + shown.text
+    owner = "ann" if answers["ann"].is_success else "bob"
+    client = wishes[owner][0]
+    again = client.put("/subscriptions/x11", json={"condition": "n > 0"})
+    assert (again.status_code, again.json()["condition"]) == (200, "n > 0")
+    other = {"subscriber": "eve", "condition": "n > 1"}  # an operator may give it to others
+    assert tenant.put("/subscriptions/x11", json=other).json()["subscriber"] == "eve"
+    assert client.get("/subscriptions/x11").status_code == 404
+
+
 def test_drafts_are_tried_on_the_last_messages(tenant):
     publish(tenant, *[message(str(i), n=i) for i in range(50)], change("ann", limit=45))
     body = {"condition": "n >= context.limit", "context": "ann", "last": 20}
@@ -318,6 +408,46 @@ def test_drafts_are_tried_on_the_last_messages(tenant):
     wrong = tenant.post("/subscriptions:test", json={"condition": "n >="})
     assert wrong.status_code == 422
     assert wrong.json()["position"] == 4
+
+
+def test_what_is_addressed_to_others_is_not_shown(service, tenant):
+    """Not in deliveries, and neither by a draft nor by an explanation."""
+    ann, bob = (token_of(service, tenant, "subscriber", name) for name in ("ann", "bob"))
+    ids = {}
+    for client, team in ((ann, "dev"), (bob, "hr")):
+        values = {"team": team}
+        name = client.get("/me").json()["subject"]
+        assert client.put(f"/contexts/{name}", json=values).json()["applied"]
+        made = client.post("/subscriptions", json={"condition": "salary > 1"})
+        ids[name] = made.json()["id"]
+    memo = {**message("m", "memo", salary=99_999), "address": "team = 'hr'"}
+    seq = publish(tenant, memo)["first"]
+    open_to_all = publish(tenant, message("n", "note", salary=2))["first"]
+    assert [each["seq"] for each in received(bob, 2)] == [seq, open_to_all]
+    assert [each["seq"] for each in received(ann, 1)] == [open_to_all]
+
+    def draft(client, **more):
+        body = {"condition": "salary > 1", **more}
+        tried = client.post("/subscriptions:test", json=body).json()
+        assert tried["matched"] == len(tried["examples"])
+        return [each["seq"] for each in tried["examples"]]
+
+    assert draft(ann, context="ann") == draft(ann) == draft(tenant) == [open_to_all]
+    assert draft(tenant, context="ann") == [open_to_all]
+    assert draft(bob, context="bob") == draft(tenant, context="bob") == [open_to_all, seq]
+
+    def explained(client, name, number):
+        path = f"/subscriptions/{ids[name]}/explanation"
+        return client.get(path, params={"message": number})
+
+    refused = explained(ann, "ann", seq)
+    assert refused.status_code == 404
+    assert refused.json() == {"error": f"there is no message {seq}"}
+    assert explained(ann, "ann", open_to_all).json()["subscriptions"][0]["matched"]
+    assert explained(bob, "bob", seq).json()["subscriptions"][0]["matched"]
+    [about] = explained(tenant, "ann", seq).json()["subscriptions"]  # an operator may see it
+    assert not about["matched"]
+    assert about["steps"][-1] == {"text": "address: team = 'hr'", "truth": False}
 
 
 def test_feedback_and_preferences(tenant):
@@ -359,6 +489,47 @@ def test_graphs(tenant):
     assert why["subscriptions"][0]["matched"]
     refused = tenant.patch("/graphs/place", json={"links": [["a", "b"]]})
     assert refused.status_code == 422
+
+
+def test_a_graph_is_one_under_all_its_names(service, tenant):
+    """Whichever name changes it, tables, explanations and the filter have the same."""
+    put = lambda name, *edges, **more: tenant.put(  # noqa: E731
+        f"/graphs/{name}", json={"edges": edges, **more}
+    )
+
+    def check(*rows):
+        shown = tenant.get("/graphs").json()["graphs"]
+        assert [(each["attribute"], each["attributes"]) for each in shown] == list(rows)
+        held = tables.edges(service.engine, tenant.number)
+        tenant_now = service.matcher.tenants[tenant.number]
+        assert held.keys() == tenant_now.books.graphs.keys()
+        for name, edges in held.items():
+            assert sorted(map(tuple, edges)) == sorted(tenant_now.filter.graph(name).edges())
+
+    assert put("topic", ["Top", "A"], attributes=["interests"]).json()["applied"]
+    links = {"links": [["Top", "B"]]}
+    assert tenant.patch("/graphs/interests", json=links).json()["applied"]
+    check(("topic", ["interests"]))
+    assert tenant.get("/graphs/topic").json()["edges"] == [["Top", "A"], ["Top", "B"]]
+    condition = "topic WITHIN context.interests"
+    body = {"subscriber": "ann", "condition": condition}
+    assert tenant.post("/subscriptions", json=body).status_code == 201
+    tenant.patch("/contexts/ann", json={"interests": ["Top"]})
+    publish(tenant, message(topic=["B"]))
+    [delivery] = received(tenant, 1)
+    why = tenant.get(f"/deliveries/{delivery['id']}/explanation")
+    assert why.status_code == 200, why.text
+    assert why.json()["subscriptions"][0]["matched"]
+    assert tenant.delete(f"/subscriptions/{delivery['subscriptions'][0]}").json()["applied"]
+    tenant.delete("/contexts/ann")
+    assert put("interests", ["Top", "C"]).json()["applied"]  # it has one of its own now
+    check(("interests", []), ("topic", []))
+    assert put("topic", ["Top", "D"], attributes=["likes", "tags"]).json()["applied"]
+    assert put("place", ["World", "Here"], attributes=["topic"]).json()["applied"]
+    check(("interests", []), ("likes", ["tags"]), ("place", ["topic"]))
+    assert tenant.patch("/graphs/tags", json=links).json()["applied"]
+    assert put("topic", ["World", "There"], attributes=["place"]).json()["applied"]
+    check(("interests", []), ("likes", ["tags"]), ("topic", ["place"]))
 
 
 # webhooks ----------------------------------------------------------------------------------------
@@ -412,9 +583,12 @@ def test_webhooks_are_tried_again_and_apart(tenant, monkeypatch):
             break
     assert (letters[0]["sink"], letters[0]["attempts"]) == (dead.url, 3)
     assert "500" in letters[0]["reason"]
-    states = {sink["url"]: sink for sink in tenant.get("/sinks").json()["sinks"]}
-    assert states[good.url]["state"] == states[shaky.url]["state"] == "ok"
-    assert states[dead.url]["state"] == "failing"
+    expected = {good.url: "ok", shaky.url: "ok", dead.url: "failing"}
+    while time.monotonic() < end:  # a sink has its answer before the store has
+        states = {sink["url"]: sink for sink in tenant.get("/sinks").json()["sinks"]}
+        if {url: sink["state"] for url, sink in states.items()} == expected:
+            break
+    assert {url: sink["state"] for url, sink in states.items()} == expected
     assert "500" in states[dead.url]["last_failure"]["reason"]
     n = len(dead.seen)
     assert tenant.post(f"/deadletters/{letters[0]['id']}:redrive").json() == {"delivery": 1}
@@ -433,6 +607,89 @@ def test_a_sink_that_is_gone(tenant):
         if sink["state"] == "gone":
             break
     assert (sink["state"], sink["dead"]) == ("gone", 1)
+    for name in "bc":  # it hears of nothing more, until an operator says so
+        publish(tenant, message(name, n=1))
+    end = time.monotonic() + 10
+    while sink["dead"] < 3 and time.monotonic() < end:
+        [sink] = tenant.get("/sinks").json()["sinks"]
+    assert (sink["state"], sink["waiting"], sink["dead"]) == ("gone", 0, 3)
+    assert len(gone.seen) == 1
+    tenant.post(f"/sinks/{sink['id']}:resume")
+    publish(tenant, message("d", n=1))
+    assert [event["data"]["event"]["id"] for event in gone.wait(2)] == ["a", "d"]
+
+
+class Drip:
+    """A webhook that answers with a line of headers now and then, and never ends."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/"
+        self.connections = []
+        in_thread(self._accept)
+        in_thread(self._drip)
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            except OSError:
+                return
+            self.connections.append(connection)
+
+    def _drip(self):
+        while self.socket.fileno() >= 0:
+            for connection in self.connections:
+                with suppress(OSError):
+                    connection.sendall(b"X-Line: of many\r\n")
+            time.sleep(0.2)
+
+    def close(self):
+        self.socket.close()
+        for connection in self.connections:
+            connection.close()
+
+
+@pytest.fixture
+def drip():
+    made = Drip()
+    yield made
+    made.close()
+
+
+def subscribe_sinks(client, *urls):
+    for url in urls:
+        body = {"subscriber": "ann", "condition": "n > 0", "sink": url}
+        assert client.post("/subscriptions", json=body).status_code == 201
+
+
+def test_an_answer_that_never_ends_is_a_failure(tenant, drip, monkeypatch):
+    monkeypatch.setattr("germane.service.courier.LINES", 2)
+    monkeypatch.setattr("germane.service.courier.TOTAL_S", 1.0)
+    good = Hook()
+    subscribe_sinks(tenant, *[f"{drip.url}{i}" for i in range(4)], good.url)
+    publish(tenant, message("a", n=1))
+    assert good.wait(1)
+    failures = [sink["last_failure"] for sink in tenant.get("/sinks").json()["sinks"]]
+    assert any(f and "no answer in 1 s" in f["reason"] for f in failures)
+
+
+def test_one_tenant_cannot_take_all_lines(service, root, tenant, drip, monkeypatch):
+    monkeypatch.setattr("germane.service.courier.LINES", 8)
+    monkeypatch.setattr("germane.service.courier.LINES_OF_TENANT", 4)
+    monkeypatch.setattr("germane.service.courier.TOTAL_S", 60.0)
+    subscribe_sinks(tenant, *[f"{drip.url}{i}" for i in range(12)])
+    publish(tenant, message("a", n=1))
+    end = time.monotonic() + 20
+    while len(drip.connections) < 4 and time.monotonic() < end:
+        time.sleep(0.05)
+    good, other = Hook(), root.post("/tenants", json={"name": f"o{random.getrandbits(60)}"}).json()
+    with service.client(other["token"]) as client:
+        subscribe_sinks(client, good.url)
+        publish(client, message("a", n=1))
+        assert good.wait(1)
+    assert len(drip.connections) == 4
 
 
 @pytest.mark.parametrize(
@@ -555,6 +812,21 @@ def test_tokens_are_hashed_and_can_be_revoked(service, tenant):
     assert made["token"] not in tenant.get("/tokens").text
 
 
+def test_nobody_locks_everybody_out(service, root):
+    """Only root revokes root, and never the last of its tokens."""
+    operator = token_of(service, root, "operator")
+    [id_] = [t["id"] for t in root.get("/tokens").json()["tokens"] if t["role"] == "root"]
+    assert operator.delete(f"/tokens/{id_}").status_code == 403
+    assert root.delete(f"/tokens/{id_}").status_code == 409
+    with tables.writing(service.engine) as connection:
+        second, secret = tokens.issue(connection, 1, tokens.ROOT, None)
+    assert operator.delete(f"/tokens/{second}").status_code == 403
+    assert root.delete(f"/tokens/{second}").status_code == 200
+    assert service.client(secret).get("/tenants").status_code == 401
+    assert root.delete(f"/tokens/{id_}").status_code == 409
+    assert root.get("/tenants").status_code == 200
+
+
 def test_rates_are_limited(service, tenant, monkeypatch):
     from dataclasses import replace
 
@@ -601,6 +873,91 @@ def test_bad_events(tenant, body, kind, status):
     answer = tenant.post("/events", content=body, headers={"Content-Type": kind})
     assert answer.status_code == status, answer.text
     assert status == 202 or answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/preferences/a%00b", {"digest": {"seconds": 60}}),
+        ("GET", "/preferences/a%00b", None),
+        ("PUT", "/graphs/a%00", {"edges": [["x", "y"]]}),
+        ("PATCH", "/graphs/a%1f", {"links": [["x", "y"]]}),
+        ("PUT", "/contexts/a%00", {"n": 1}),
+        ("PUT", "/agents/%0Aann", {"on": True}),
+        ("PUT", "/agents/ann%00", {"on": True}),
+        ("PUT", "/agents/ann/topics/a%00", {"state": "pinned"}),
+        ("PATCH", "/agents/ann/context?device=a%00", {"task": "x"}),
+        ("GET", "/deliveries?subscriber=%00", None),
+        ("GET", "/deliveries/held?subscriber=%00", None),
+        ("GET", "/subscriptions?subscriber=%00", None),
+        ("GET", "/subscriptions?after=%00", None),
+        ("DELETE", "/tokens/a%00", None),
+        ("DELETE", "/subscriptions/a%00", None),
+    ],
+)  # fmt: skip
+def test_names_without_control_characters(tenant, method, path, body):
+    """A store that does not take them would stop the matcher at an event that stays in the log."""
+    assert tenant.put("/graphs/topic", json={"edges": [["Top", "A"]]}).is_success
+    answer = tenant.request(method, path, json=body)
+    assert answer.status_code == 422, answer.text
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", '{"a": [NaN]}'])
+def test_numbers_that_json_does_not_have(tenant, value):
+    """They would be written as null, which removes a value."""
+    assert tenant.put("/graphs/topic", json={"edges": [["Top", "A"]]}).is_success
+    assert tenant.put("/contexts/ann", json={"limit": 5}).json()["applied"]
+    headers, body = {"Content-Type": "application/json"}, f'{{"limit": {value}}}'
+    for method, path in (("PATCH", "/contexts/ann"), ("PUT", "/contexts/ann"),
+                         ("PATCH", "/agents/ann/context")):  # fmt: skip
+        answer = tenant.request(method, path, content=body, headers=headers)
+        assert answer.status_code == 400, answer.text
+    assert tenant.get("/contexts/ann").json()["values"] == {"limit": 5}
+
+
+def _nested(filters, depth):
+    return '{"not":' * depth + filters + "}" * depth
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        *(
+            (method, path, f'{{{more}"{name}": "{moment}"}}')
+            for method, path, name, more in (
+                ("PUT", "/preferences/ann", "snoozed_until", ""),
+                ("POST", "/subscriptions", "expires", '"subscriber": "a", "condition": "TRUE", '),
+            )
+            for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+        ),
+        *(
+            ("POST", path, f'{{{more}"filters": [{filters}]}}')
+            for path, more in (
+                ("/subscriptions", '"subscriber": "a", '), ("/subscriptions:test", "")
+            )
+            for filters in (
+                '{"exact": {"type": "\\ud800"}}', '{"exact": {"\\udc00": "x"}}',
+                '{"\\ud800": 1}', f'{{"all": {"[" * 900}{"]" * 900}}}',
+                *(_nested('{"exact": {"type": "t"}}', depth) for depth in (60, 150, 199, 250, 900)),
+            )
+        ),
+        ("POST", "/subscriptions", '{"\\ud800": 1}'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_refused(tenant, method, path, body):
+    answer = tenant.request(
+        method, path, content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"\xff", b'"\xff"', b"{", b"[" * 5000])
+def test_a_binary_event_that_is_no_json(tenant, body):
+    headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
+    for kind in ({}, {"Content-Type": "application/json"}):
+        answer = tenant.post("/events", content=body, headers={**headers, **kind})
+        assert answer.status_code == 400, answer.text
 
 
 def test_a_large_body_is_refused_everywhere(tenant):
@@ -670,6 +1027,62 @@ def test_dead_events_are_driven_again(tenant):
     assert tenant.post(f"/deadletters/{letters[0]['id']}:redrive", json=fixed).json()["seq"]
     assert received(tenant, 1)[0]["event"]["id"] == "good"
     assert tenant.get("/deadletters").json()["deadletters"] == []
+
+
+def test_a_dead_event_is_driven_again_once(tenant):
+    tenant.post("/subscriptions", json={"subscriber": "ann", "condition": "n > 0"})
+    publish(tenant, message("bad", n="word"))
+    end = time.monotonic() + 10
+    while not (found := tenant.get("/deadletters").json()["deadletters"]):
+        assert time.monotonic() < end
+    path, fixed = f"/deadletters/{found[0]['id']}", {"event": message("good", n=1)}
+    answers = []
+    threads = [
+        in_thread(lambda: answers.append(tenant.post(f"{path}:redrive", json=fixed)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.join(30)
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+    [seq] = [answer.json()["seq"] for answer in answers if answer.is_success]
+    again = tenant.post(f"{path}:redrive", json=fixed)
+    assert (again.status_code, str(seq) in again.json()["error"]) == (409, True)
+    assert tenant.delete(path).status_code == 200
+    assert tenant.get(path).json()["redriven"] == seq
+    publish(tenant, message("last", n=1))
+    assert [each["event"]["id"] for each in received(tenant, 2)] == ["good", "last"]
+
+
+def test_pages_of_dead_letters_lose_none(tenant):
+    """Also where one delivery is dead at several sinks, and where events end in mid-page."""
+    gone = [Hook(default=410) for _ in range(2)]
+    for hook in gone:
+        body = {"subscriber": "ann", "condition": "n > 0", "sink": hook.url}
+        assert tenant.post("/subscriptions", json=body).status_code == 201
+    for number in range(3):
+        publish(tenant, message(str(number), n=1), message("bad", n="word"))
+    end = time.monotonic() + 20
+    while len(everything := tenant.get("/deadletters").json()["deadletters"]) < 9:
+        assert time.monotonic() < end
+    ids = [letter["id"] for letter in everything]
+    assert len(set(ids)) == 9
+
+    def walk(after="0", **params):
+        found = []
+        while after is not None:
+            params["after"] = after
+            page = tenant.get("/deadletters", params=params).json()
+            found += [letter["id"] for letter in page["deadletters"]]
+            after = page["next"]
+        return found
+
+    for limit in range(1, 11):
+        assert walk(limit=limit) == ids
+        assert walk(limit=limit, kind="event") == ids[:3]
+        assert walk(limit=limit, kind="delivery") == ids[3:]
+    assert walk(after=ids[4]) == ids[5:]
+    assert walk(after="2") == ids[2:]
+    assert walk(after="1", kind="delivery") == ids[5:]
 
 
 def test_figures(service, root, tenant):

@@ -15,6 +15,7 @@ from germane.service import tables
 from germane.service.clock import SECOND
 from germane.service.gauges import SAMPLE, Tally
 from germane.service.log import Entry
+from germane.service.reader import Reader
 
 pytestmark = pytest.mark.xdist_group("service")
 PEOPLE = ["ann", "bob", "eve"]
@@ -245,6 +246,70 @@ def test_put_replaces_and_null_removes(kit):
     assert sorted(kit.pairs()) == [(seqs[1], "ann"), (seqs[3], "ann")]
 
 
+def test_what_a_store_never_takes_is_a_dead_letter(kit, monkeypatch):
+    """What is beside it in the round is written, once, and no later start meets it again."""
+    import sqlalchemy as sa
+
+    real = matching.write_step
+
+    def refuses(connection, tenant, counters, step, rows, now):
+        real(connection, tenant, counters, step, rows, now)
+        expires = {at for matched in step.matched for at in matched.expires.values()}
+        if "strange" in "".join(step.wishes.values()) or 17 in expires:
+            raise sa.exc.DataError("INSERT", {}, Exception("it has a NUL"))
+
+    monkeypatch.setattr(matching, "write_step", refuses)
+    monkeypatch.setattr("germane.service.holding.preferences", lambda values: _some_wishes())
+    for tenant in (1, 2):
+        kit.subscribe("a", "n > 1", tenant=tenant)
+    first = kit.publish(message(n=5), message(n=0), message(n=6))
+    bad = kit.append(1, "settings", {"subscriber": "eve", "preferences": {"strange": True}})
+    last = kit.publish(message(n=7))
+    late = {**message(n=8), "expirytime": "1970-01-01T00:00:00.000017Z"}
+    two = kit.publish(message(n=9), late, message(n=9), tenant=2)
+    kit.work()
+    for _ in range(2):
+        assert kit.pairs(1).keys() == {(seq, "ann") for seq in (first, first + 2, last)}
+        assert kit.pairs(2).keys() == {(two, "ann"), (two + 2, "ann")}
+        [letter] = kit.rows(tables.deadletters, 1)
+        assert (letter.seq, letter.reason) == (bad, "the store: it has a NUL")
+        [letter] = kit.rows(tables.deadletters, 2)
+        assert letter.seq == two + 1
+        kit.new_matcher()
+        kit.work()
+    last = kit.publish(message(n=7))
+    kit.work()
+    assert (last, "ann") in kit.pairs(1)
+
+
+def _some_wishes():
+    from germane.service import holding
+
+    return holding.Preferences(rate_limit=1000)
+
+
+def test_postgresql_takes_no_nul(tmp_path):
+    """Of what is in a log already: a settings entry, a graph, and what comes after them."""
+    folder = Path(tempfile.mkdtemp(prefix="germane-server-"))  # others may come here, too
+    process, url = postgres_server(folder)
+    kit = Kit(tmp_path, store=url)
+    try:
+        kit.subscribe("a", "n > 1")
+        first = kit.publish(message(n=5))
+        kit.prefer("a\0b", digest={"seconds": 60})
+        graph = {"attribute": "g\0", "attributes": None, "set": [["a", "b"]]}
+        kit.append(1, "graph", graph)
+        last = kit.publish(message(n=6))
+        kit.work()
+        assert kit.pairs().keys() == {(first, "ann"), (last, "ann")}
+        assert [row.seq for row in kit.rows(tables.deadletters)] == [first + 1, first + 2]
+    finally:
+        kit.close()
+        process.terminate()
+        process.wait(20)
+        shutil.rmtree(folder)
+
+
 def test_store_that_refuses_is_tried_again(kit, monkeypatch):
     """Rows that could not be written are written later, once, with the same ids."""
     import sqlalchemy as sa
@@ -337,6 +402,92 @@ def test_retention_forgets_what_is_old_and_saved(kit):
     kit.matcher.save_all()
     [*_, last] = kit.rows(tables.deliveries)
     assert (last.id, last.seq) == (13, seq)
+
+
+@pytest.fixture
+def forgetful(kit):
+    """It keeps a day; ``tick`` does what is done by time, as if that had passed."""
+    from dataclasses import replace
+
+    def tick(n=1, busy=False):
+        for _ in range(n):
+            kit.matcher._next_tick = kit.matcher.retention._next = 0.0
+            kit.matcher.tick(busy)
+
+    kit.settings = kit.matcher.settings = replace(kit.settings, retention_days=1.0)
+    kit.tick = tick
+    return kit
+
+
+def days(kit, n):
+    """Days go by, with an event and a snapshot each."""
+    for _ in range(n):
+        kit.clock.turn(86_400)
+        kit.publish(message(type_="note"))
+        kit.work()
+        kit.matcher.save_all()
+        kit.tick()
+
+
+def test_retention_keeps_up_by_time_alone(forgetful, monkeypatch):
+    monkeypatch.setattr("germane.service.retention.PART", 100)
+    for _ in range(20):
+        forgetful.publish(*[message(n=5)] * 50)
+    last = forgetful.publish(message(n=5))
+    forgetful.work()
+    forgetful.matcher.save_all()
+    forgetful.tick(3)
+    assert forgetful.log.bounds() == (1, last)
+    forgetful.clock.turn(2 * 86_400)
+    forgetful.tick()
+    assert forgetful.log.bounds() == (101, last)
+    forgetful.tick(10)
+    assert forgetful.log.bounds() == (last, last)
+
+
+def test_a_quiet_tenant_does_not_keep_the_log_of_a_busy_one(forgetful):
+    forgetful.publish(message(n=5), tenant=2)
+    forgetful.subscribe("a", "n > 1", tenant=2)
+    days(forgetful, 4)
+    seq = forgetful.publish(message(n=5), tenant=2)
+    for _ in range(4):
+        forgetful.clock.turn(86_400)
+        forgetful.publish(message(n=5))
+        while forgetful.matcher.round():
+            pass
+        forgetful.tick(4, busy=True)
+    assert forgetful.log.bounds()[0] > seq
+    folder = forgetful.settings.snapshots
+    newest, spare = sorted(folder.glob("2-*.germane"))
+    for path in (newest, spare):  # either is enough for a start
+        kept = path.read_bytes()
+        path.write_bytes(b"damaged")
+        forgetful.new_matcher()
+        assert list(forgetful.matcher.tenants[2].books.by_id) == ["a"]
+        path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_retention_keeps_what_is_held_or_waits_to_be_sent(forgetful, held):
+    forgetful.subscribe("a", "type = 'talk'", sink="https://example.org/h")
+    if held:
+        forgetful.prefer("ann", digest={"seconds": 5 * 86_400})
+    first = forgetful.publish(message(n=1))
+    forgetful.publish(message(n=2))
+    days(forgetful, 4)
+    assert forgetful.log.bounds()[0] == first
+    days(forgetful, 2)
+    reader = Reader(forgetful.log, forgetful.engine)
+    shown = reader.deliveries(1, forgetful.rows(tables.deliveries))
+    items = shown[0]["items"] if held else shown
+    assert [item["event"]["data"]["n"] for item in items] == [1, 2]
+    with tables.writing(forgetful.engine) as connection:
+        connection.execute(tables.outbox.update().values(state="sent", changed=forgetful.clock()))
+    if held:  # it is visible for a day from its release on
+        forgetful.tick(3)
+        assert reader.event(1, first)
+    days(forgetful, 3)
+    assert forgetful.log.bounds()[0] > first
 
 
 def test_checkpoints_keep_the_write_ahead_log_short(tmp_path, monkeypatch):

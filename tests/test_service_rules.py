@@ -1,6 +1,7 @@
 """When deliveries become visible: quiet hours, digests, snoozes, rates, expiry, with a clock that
 is turned by hand, also backwards. What is held is never lost."""
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -78,6 +79,26 @@ def test_digest_by_time_and_by_count(kit):
     assert kit.rows(tables.held) == []
 
 
+def test_a_digest_has_no_more_than_its_count(kit):
+    """Also if more come at once, or are gathered while it is quiet."""
+    kit.prefer("ann", digest={"count": 3, "seconds": 3600})
+    first = kit.publish(*[message(n=5)] * 7)
+    kit.work()
+    seqs = [[first + i for i in part] for part in ((0, 1, 2), (3, 4, 5), (6,))]
+    assert [each[1] for each in kit.deliveries()] == seqs[:2]
+    [row] = kit.rows(tables.held)
+    assert row.due == row.at + HOUR
+    kit.clock.turn(3600)
+    kit.work()
+    assert [each[1] for each in kit.deliveries()] == seqs
+    kit.prefer("ann", digest={"count": 2}, quiet={"from": "12:00", "to": "13:00"})
+    seqs = [send(kit) for _ in range(5)]
+    kit.clock.turn(3600)
+    kit.work()
+    assert [each[1] for each in kit.deliveries()[3:]] == [seqs[:2], seqs[2:4]]
+    assert [row.seq for row in kit.rows(tables.held)] == seqs[4:]
+
+
 def test_a_digest_that_is_due_at_night_waits_for_morning(kit):
     kit.clock.at = micros(2026, 11, 18, 21, 30)
     kit.prefer("ann", digest={"seconds": 3600}, quiet={"from": "22:00", "to": "07:00"})
@@ -121,6 +142,26 @@ def test_mute_and_snooze(kit):
     kit.append(1, "settings", {"subscription": "a", "muted": False, "snoozed_until": None})
     kit.work()
     assert kit.deliveries()[1:] == [("ann", [last], "snoozed")]  # ended early
+
+
+def test_a_mute_and_a_snooze_outlive_a_replacement(kit):
+    kit.append(1, "settings", {"subscription": "a", "muted": True, "snoozed_until": None})
+    kit.subscribe("a", "n > 2")
+    send(kit)
+    [_, row] = kit.rows(tables.subscriptions)
+    assert (row.state, row.muted, kit.deliveries()) == ("active", True, [])
+    until = as_text(START + HOUR)
+    kit.append(1, "settings", {"subscription": "a", "muted": False, "snoozed_until": until})
+    kit.subscribe("a", "n > 3")
+    kit.work()
+    kit.matcher.save_all()
+    kit.new_matcher()
+    seq = send(kit)
+    [row] = kit.rows(tables.held)
+    assert (row.seq, row.due) == (seq, START + HOUR)
+    kit.subscribe("a", "n > 3", "bob")  # who has muted nothing
+    seq = send(kit)
+    assert kit.deliveries() == [("bob", [seq], None)]
 
 
 def test_another_subscription_awake_delivers_now(kit):
@@ -213,6 +254,134 @@ def random_wishes(choose, now):
     if choose.random() < 0.2:
         wishes["snoozed_until"] = as_text(now + HOUR)
     return wishes
+
+
+SINK = "https://example.org/h"
+MUTED = {"subscription": "a", "muted": True, "snoozed_until": None}
+AWAKE = {"subscription": "a", "muted": False, "snoozed_until": None}
+SNOOZED = AWAKE | {"snoozed_until": as_text(START + HOUR)}
+NIGHT = {"subscriber": "ann", "preferences": {"quiet": {"from": "00:00", "to": "23:00"}}}
+DAY = {"subscriber": "ann", "preferences": {}}
+HOOK = {"id": "a", "subscriber": "ann", "context": "ann", "condition": "n > 1", "sink": SINK}
+ENDED, PUT = ("unsubscribe", {"id": "a"}), ("subscribe", HOOK | {"sink": None})
+
+
+FOLLOWED = [
+    ([], ENDED, (1, 0, 1)),
+    ([], PUT, (1, 0, 1)),
+    ([NIGHT], ENDED, (0, 1, 0)),
+    ([MUTED], ENDED, (0, 0, 0)),
+    ([SNOOZED], PUT, (0, 1, 0)),
+    ([], ("settings", MUTED), (1, 0, 1)),
+    ([MUTED], ("settings", AWAKE), (0, 0, 0)),
+    ([], ("settings", SNOOZED), (1, 0, 1)),
+    ([], ("settings", NIGHT), (1, 0, 1)),
+    ([NIGHT], ("settings", DAY), (1, 0, 1)),
+]
+"""Settings before a message, what follows it, and the numbers of rows that are delivered, held, and
+in the outbox."""
+
+
+@pytest.mark.parametrize(("before", "after", "rows"), FOLLOWED)
+def test_what_follows_a_message_in_its_step_does_not_reach_it(kit, before, after, rows):
+    assert followed(kit, before, after) == rows
+
+
+def followed(kit, before, after):
+    kit.append(1, "subscribe", HOOK)
+    for settings in before:
+        kit.append(1, "settings", settings)
+    kit.work()
+    kit.publish(message(n=5))
+    kit.append(1, *after)
+    kit.work()
+    found = [kit.deliveries(), kit.rows(tables.held), kit.rows(tables.outbox)]
+    return tuple(len(rows) for rows in found)
+
+
+@pytest.mark.parametrize("wishes", [{"digest": {"seconds": 60}}, NIGHT["preferences"]])
+@pytest.mark.parametrize("after", [ENDED, PUT, ("settings", MUTED)])
+def test_what_is_held_is_sent_whatever_becomes_of_its_subscription(kit, wishes, after):
+    kit.append(1, "subscribe", HOOK | {"expires": as_text(START + SECOND)})
+    kit.prefer("ann", **wishes)
+    seq = send(kit)
+    kit.append(1, *after)
+    kit.work()
+    kit.matcher.save_all()
+    kit.new_matcher()
+    kit.clock.turn(12.5 * 3600)
+    kit.work()
+    assert [each[:2] for each in kit.deliveries()] == [("ann", [seq])]
+    assert [row.delivery for row in kit.rows(tables.outbox)] == [1]
+    assert kit.rows(tables.held) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_do_not_matter(tmp_path_factory, seed):
+    """Entries that are taken together deliver what they do when each is taken alone."""
+    found = []
+    for alone in (True, False):
+        choose = random.Random(seed)
+        kit = Kit(tmp_path_factory.mktemp("kit"))
+        for _ in range(80):
+            kit.append(1, *random_entry(choose, kit.clock()))
+            if choose.random() < 0.1:
+                kit.work()
+                kit.clock.turn(choose.choice([1, 3600, 5 * 3600]))
+            if alone:
+                kit.work()
+        kit.work()
+        kit.clock.turn(86_400)
+        for who in ("ann", "bob"):
+            kit.prefer(who)
+        kit.work()
+        assert kit.rows(tables.held) == []
+        found.append((reached(kit), counted(kit)))
+        kit.close()
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 10
+
+
+def random_entry(choose, now):
+    id_ = choose.choice("abc")
+    body = {"id": id_, "subscriber": "bob" if id_ == "c" else "ann", "context": None}
+    draw = choose.random()
+    if draw < 0.4:
+        more = {"urgent": True} if choose.random() < 0.1 else {}
+        if choose.random() < 0.2:
+            more["expirytime"] = as_text(now + HOUR)
+        return "events", [{**message(n=choose.randrange(6)), **more} for _ in range(2)]
+    if draw < 0.6:
+        body |= {"condition": "n > 1", "sink": choose.choice([None, SINK, SINK + id_])}
+        body |= {"urgent": choose.random() < 0.1}
+        return "subscribe", body
+    if draw < 0.7:
+        return "unsubscribe", body
+    if draw < 0.85:
+        until = as_text(now + HOUR) if choose.random() < 0.3 else None
+        muted = choose.random() < 0.3
+        return "settings", {"subscription": id_, "muted": muted, "snoozed_until": until}
+    wishes = random_wishes(choose, now)
+    wishes.pop("rate", None)  # it is of deliveries, and so of the order in which steps make them
+    return "settings", {"subscriber": body["subscriber"], "preferences": wishes}
+
+
+def reached(kit):
+    """(subscriber, seq) -> the sinks that got it."""
+    sinks = {}
+    for row in kit.rows(tables.outbox):
+        sinks.setdefault(row.delivery, set()).add(row.sink)
+    found = {}
+    for row in kit.rows(tables.deliveries):
+        profiles = json.loads(row.profiles)
+        for seq in [item[0] for item in profiles] if row.why == "digest" else [row.seq]:
+            assert (row.subscriber, seq) not in found
+            found[row.subscriber, seq] = sinks.get(row.id, set())
+    return found
+
+
+def counted(kit):
+    return kit.matcher.tenants[1].books.matches.tolist()
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "UTC"])

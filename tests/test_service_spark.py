@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from service_kit import Kit, change, message, nats_server, random_step
 from test_service_matcher import PEOPLE, Killed, check
+from test_service_rules import FOLLOWED, followed
 
 pytest.importorskip("pyspark")
 
@@ -308,6 +309,11 @@ def test_a_poisonous_event_is_a_dead_letter(kit, monkeypatch):
     assert sorted(kit.pairs()) == [(s, "ann") for s in (first, first + 2, last, again)]
     [letter] = kit.rows(tables.deadletters)
     assert (letter.seq, letter.kind) == (first + 1, "poison")
+
+
+@pytest.mark.parametrize(("before", "after", "rows"), FOLLOWED)
+def test_what_follows_a_message_in_its_batch_does_not_reach_it(kit, before, after, rows):
+    assert followed(kit, before, after) == rows
 
 
 def test_a_tenant_that_comes_later(kit):

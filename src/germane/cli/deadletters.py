@@ -29,7 +29,7 @@ def deadletters(
         with installation.opened(data, log, store) as place:
             reader = Reader(place.log, place.engine)
             found = letters.events(reader, tenant, 0, limit)
-            found += letters.deliveries(reader, tenant, 0, limit)
+            found += letters.deliveries(reader, tenant, (0, letters.LAST), limit)
             if not redrive:
                 _show(console, found)
                 return

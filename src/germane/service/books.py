@@ -33,12 +33,23 @@ class Subscription(NamedTuple):
         return self[3:] == (None, False, None, False, None)
 
 
+class Whose(NamedTuple):
+    """Whose some profiles are at a moment, and how their matches are delivered: parallel arrays,
+    and what is special among them."""
+
+    people: NDArray[np.int32]
+    special: NDArray[np.bool_]
+    subscriptions: dict[int, Subscription]  # those that are not plain, by number
+    wishes: dict[int, holding.Preferences]  # subscriber -> preferences
+
+
 class Books:
     """Subscribers, sinks and subscriptions of a tenant."""
 
     def __init__(self) -> None:
         self.next_number = 0
         self.by_id: dict[str, int] = {}  # active subscriptions: id -> number
+        self.refused: dict[str, int] = {}  # those that the filter did not take: id -> number
         self.special: dict[int, Subscription] = {}  # those that are not plain, by number
         self.owner: NDArray[np.int32] = np.full(64, NOBODY, np.int32)  # number -> subscriber
         self.is_special: NDArray[np.bool_] = np.zeros(64, np.bool_)  # or its subscriber has wishes
@@ -75,6 +86,16 @@ class Books:
             self.special[number] = subscription
         self.is_special[number] = not subscription.plain or subscription.subscriber in self.wishes
 
+    def refuse(self, subscription: Subscription) -> None:
+        """Remember a subscription that the filter did not take, until it is replaced or ended."""
+        self.refused[subscription.id] = subscription.number
+        self.owner[subscription.number] = subscription.subscriber
+
+    def owner_of(self, id_: str) -> int:
+        """Whose a subscription is, active or refused; nobody's if there is none."""
+        number = self.by_id.get(id_, self.refused.get(id_))
+        return NOBODY if number is None else int(self.owner[number])
+
     def end(self, id_: str) -> int | None:
         """Forget a subscription; its number, if there was one."""
         number = self.by_id.pop(id_, None)
@@ -83,14 +104,17 @@ class Books:
             self.is_special[number] = False
         return number
 
+    def known(self, id_: str) -> Subscription | None:
+        """An active subscription by its id, if there is one."""
+        number = self.by_id.get(id_)
+        return None if number is None else self.subscription(number)
+
     def change(self, id_: str, muted: bool, snoozed_until: int | None) -> Subscription:
         """Mute or snooze a subscription, or neither."""
-        number = self.by_id.get(id_)
-        if number is None:
+        found = self.known(id_)
+        if found is None:
             raise LookupError(f"there is no subscription {id_!r}")
-        changed = self.subscription(number)._replace(
-            id=id_, muted=muted, snoozed_until=snoozed_until
-        )
+        changed = found._replace(id=id_, muted=muted, snoozed_until=snoozed_until)
         self._mark(changed)
         return changed
 
@@ -98,6 +122,20 @@ class Books:
         """A subscription by its number; a plain one without its id."""
         found = self.special.get(number)
         return found or Subscription(number, "", int(self.owner[number]))
+
+    def whose(self, profiles: NDArray[np.int64]) -> Whose:
+        """Whose profiles are now: it stays so, whatever becomes of the books."""
+        people, special = self.owner[profiles], self.is_special[profiles]
+        if not special.any():
+            return Whose(people, special, {}, {})
+        numbers = np.unique(profiles[special]).tolist()
+        who = np.unique(people[special]).tolist()
+        return Whose(
+            people,
+            special,
+            {n: self.special[n] for n in numbers if n in self.special},
+            {p: self.wishes[p] for p in who if p in self.wishes},
+        )
 
     @property
     def active(self) -> list[int]:
@@ -143,7 +181,9 @@ class Books:
 
     def set_graph(self, attribute: str, names: frozenset[str]) -> None:
         """Some attributes have a graph now."""
-        self.graphs = {n: m for n, m in self.graphs.items() if m != attribute and n not in names}
+        rest = {n: m for n, m in self.graphs.items() if m != attribute and n not in names}
+        heirs = {m: n for n, m in sorted(rest.items(), reverse=True)}  # of names that go elsewhere
+        self.graphs = {n: m if m in rest else heirs[m] for n, m in rest.items()}
         self.graphs |= dict.fromkeys(sorted(names), attribute)
 
     # snapshots -----------------------------------------------------------------------------------
@@ -155,6 +195,7 @@ class Books:
             {
                 "next_number": n,
                 "by_id": self.by_id,
+                "refused": self.refused,
                 "special": list(self.special.values()),
                 "owner": self.owner[:n].tolist(),
                 "matches": self.matches[:n].tolist(),
@@ -172,6 +213,7 @@ class Books:
         books = cls()
         books.new_numbers(state["next_number"])
         books.by_id = state["by_id"]
+        books.refused = state.get("refused", {})
         books.subscribers = {name: i for i, name in enumerate(state["subscribers"])}
         books.sinks = {url: i for i, url in enumerate(state["sinks"])}
         books.graphs = state["graphs"]

@@ -7,6 +7,7 @@ The door decodes envelopes only, so that an event costs about a microsecond ther
 
 from collections.abc import Mapping
 from datetime import datetime
+from math import isfinite
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -96,6 +97,24 @@ def _check_change(event: Envelope, number: int) -> None:
         raise InvalidValue(f"event {number}: the data of {event.type} is a JSON object")
 
 
+def change_of(event: dict[str, Any]) -> Batch:
+    """A context change as the log keeps it; raises what is wrong with it."""
+    context_values(event)
+    if not _is_finite(event["data"]):
+        raise InvalidValue("a context has no NaN and no infinite values; null removes one")
+    try:
+        return admit(msgspec.json.encode(event), False)
+    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidValue(str(error)) from None
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether all numbers in it can be written in JSON; others would become null."""
+    if isinstance(value, dict | list):
+        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, float) or isfinite(value)
+
+
 def from_binary(headers: Mapping[str, str], body: bytes) -> bytes:
     """An event in binary mode as a JSON object: ``ce-`` headers are attributes."""
     from urllib.parse import unquote
@@ -113,7 +132,7 @@ def from_binary(headers: Mapping[str, str], body: bytes) -> bytes:
     if body and (kind in ("", "application/json") or kind.endswith("+json")):
         try:
             _ANY.decode(body)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise InvalidValue(f"the body is not JSON: {error}") from None
         event["data"] = msgspec.Raw(body)
     elif body:

@@ -2,13 +2,15 @@
 
 In: rows of ``outbox`` that wait and are due. Out: POSTs, one CloudEvent each; rows that are sent,
 wait longer, or are dead. Every sink has one line, worked off in order; a sink that fails waits with
-all that is behind it, and delays nobody else. A row is marked after the answer, so that a crash in
-between sends it once more, under the same id: at least once, never lost.
+all that is behind it, and delays nobody else: an attempt has an end, however slowly a sink answers,
+and there are lines that one tenant's sinks cannot take. A row is marked after the answer, so that a
+crash in between sends it once more, under the same id: at least once, never lost.
 """
 
 import asyncio
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,10 +30,14 @@ from germane.service.webhooks import event_of
 EVERY_S = 0.05
 IDLE_S = 0.25
 TIMEOUT_S = 10.0
+"""What connecting, and each read, may take."""
+TOTAL_S = 20.0
+"""What an attempt may take: a sink that sends a line now and then is in time with every read."""
 FIRST_S, LONGEST_S = 1.0, 3600.0
 PAGE = 50
 LINES = 64
 """Sinks that are sent to at the same time."""
+LINES_OF_TENANT = 32
 
 journal = structlog.get_logger("courier")
 
@@ -66,6 +72,9 @@ class Courier:
         self.stopping = False
         self._lines: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._random = random.Random()
+        # Names are resolved apart: a name server that does not answer must not keep the store's
+        # threads, and the resolution cannot be cancelled.
+        self._resolving = ThreadPoolExecutor(LINES, "resolve")
 
     async def run(self) -> None:
         """Work until somebody says stop; what is on its way is finished."""
@@ -74,7 +83,7 @@ class Courier:
             try:
                 started = await asyncio.to_thread(self.due_sinks)
                 for key in started:
-                    if key not in self._lines and len(self._lines) < LINES:
+                    if key not in self._lines and self._has_room(key[0]):
                         task = asyncio.create_task(self._work(*key))
                         self._lines[key] = task
                         task.add_done_callback(partial(self._ended, key))
@@ -87,19 +96,31 @@ class Courier:
             await asyncio.sleep(EVERY_S if self._lines else IDLE_S)
         if self._lines:
             await asyncio.wait(self._lines.values(), timeout=TIMEOUT_S)
+        self._resolving.shutdown(wait=False, cancel_futures=True)
 
     def _ended(self, key: tuple[int, int], task: "asyncio.Task[None]") -> None:
         self._lines.pop(key, None)
         if not task.cancelled() and task.exception() is not None:
             journal.error("line_broke", sink=key, error=repr(task.exception()))
 
+    def _has_room(self, tenant: int) -> bool:
+        """Whether one more of a tenant's sinks may be sent to."""
+        return len(self._lines) < LINES and tenant not in self._full()
+
+    def _full(self) -> list[int]:
+        """Tenants that have as many lines as one may have."""
+        taken = Counter(tenant for tenant, _ in list(self._lines))
+        return [tenant for tenant, n in taken.items() if n >= LINES_OF_TENANT]
+
     def due_sinks(self) -> list[tuple[int, int]]:
-        """Sinks (tenant, number) for which something is due."""
+        """Sinks (tenant, number) for which something is due, of tenants that have lines left."""
         o = tables.outbox
         with self.engine.connect() as connection:
             found = connection.execute(
                 sa.select(o.c.tenant, o.c.sink)
-                .where(o.c.state == WAITING, o.c.due <= self.clock())
+                .where(
+                    o.c.state == WAITING, o.c.due <= self.clock(), o.c.tenant.not_in(self._full())
+                )
                 .distinct()
                 .limit(10 * LINES)
             )
@@ -124,11 +145,12 @@ class Courier:
             await asyncio.sleep(1.0)
 
     def _page(self, tenant: int, sink: int) -> tuple[str, list[Row]]:
+        """The next rows of a sink; none if it is gone, and then all of them are dead."""
         o, s = tables.outbox, tables.sinks
         with self.engine.connect() as connection:
-            url = connection.execute(
-                sa.select(s.c.url).where(s.c.tenant == tenant, s.c.id == sink)
-            ).scalar()
+            known = connection.execute(
+                sa.select(s.c.url, s.c.state).where(s.c.tenant == tenant, s.c.id == sink)
+            ).first()
             found = connection.execute(
                 sa.select(o.c.tenant, o.c.delivery, o.c.sink, o.c.attempts)
                 .where(
@@ -138,7 +160,11 @@ class Courier:
                 .order_by(o.c.delivery)
                 .limit(PAGE)
             ).all()  # fmt: skip
-        return str(url), [Row(*row) for row in found]
+        if known is None or known.state == GONE:
+            with tables.writing(self.engine) as connection:
+                self._bury(connection, tenant, sink, "the sink is gone; resume it first")
+            return "", []
+        return known.url, [Row(*row) for row in found]
 
     async def send(self, client: httpx.AsyncClient, url: str, row: Row) -> bool:
         """Try one row; whether the next one may be tried."""
@@ -147,12 +173,14 @@ class Courier:
             await asyncio.to_thread(self._done, row, "the delivery is not there any more", GONE)
             return True
         try:
-            status = await self._post(client, url, event)
+            async with asyncio.timeout(TOTAL_S):
+                status = await self._post(client, url, event)
         except Forbidden as error:
             await asyncio.to_thread(self._done, row, str(error), DEAD)
             return True
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            words = f"{type(error).__name__}: {error}"
+            late = isinstance(error, TimeoutError)
+            words = f"no answer in {TOTAL_S:g} s" if late else f"{type(error).__name__}: {error}"
             await asyncio.to_thread(self._failed, row, words, None)
             return False
         if 200 <= status < 300:
@@ -167,7 +195,8 @@ class Courier:
 
     async def _post(self, client: httpx.AsyncClient, url: str, event: dict[str, Any]) -> int:
         """POST to the address that was checked; the name stays in Host and in TLS."""
-        target = await asyncio.to_thread(resolve, url, self.settings.allow_sinks)
+        loop, allowed = asyncio.get_running_loop(), self.settings.allow_sinks
+        target = await loop.run_in_executor(self._resolving, resolve, url, allowed)
         asked = httpx.URL(url)
         pinned = asked.copy_with(host=target.address)
         body = msgspec.json.encode(event)
@@ -238,18 +267,23 @@ class Courier:
     def _gone(self, row: Row) -> None:
         """The sink wants nothing any more: what waits for it is dead."""
         self.attempts["gone"] += 1
-        s, o = tables.sinks, tables.outbox
+        s = tables.sinks
         with tables.writing(self.engine) as connection:
-            connection.execute(
-                sa.update(o)
-                .where(o.c.tenant == row.tenant, o.c.sink == row.sink, o.c.state == WAITING)
-                .values(state=DEAD, failure="the sink answered 410: gone", changed=self.clock())
-            )
+            self._bury(connection, row.tenant, row.sink, "the sink answered 410: gone")
             connection.execute(
                 sa.update(s)
                 .where(s.c.tenant == row.tenant, s.c.id == row.sink)
-                .values(state="gone", last_failure="410: gone", failed=self.clock())
+                .values(state=GONE, last_failure="410: gone", failed=self.clock())
             )
+
+    def _bury(self, connection: sa.Connection, tenant: int, sink: int, failure: str) -> None:
+        """What waits for a sink is dead."""
+        o = tables.outbox
+        connection.execute(
+            sa.update(o)
+            .where(o.c.tenant == tenant, o.c.sink == sink, o.c.state == WAITING)
+            .values(state=DEAD, failure=failure, changed=self.clock())
+        )
 
     def _mark(self, connection: sa.Connection, row: Row, **values: Any) -> None:
         o = tables.outbox

@@ -15,7 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from germane.service import holding, tables
-from germane.service.books import Books, Subscription
+from germane.service.books import Subscription
 from germane.service.tenant import Matched, Step, Tenant
 
 MOST_RELEASED = 2_000
@@ -56,6 +56,10 @@ class Held(NamedTuple):
     profiles: str  # JSON
 
 
+Ready = tuple[Held, list[Subscription]]
+"""Something held, and the subscriptions that it is for."""
+
+
 def deliver(
     connection: sa.Connection, tenant: Tenant, counters: Counters, step: Step, now: int
 ) -> Rows:
@@ -67,20 +71,20 @@ def deliver(
 
 
 def _deliver(desk: "Desk", matched: Matched, step: Step) -> None:
-    books, now = desk.tenant.books, desk.now
-    seqs, profiles = matched.seqs, matched.profiles
+    now = desk.now
+    seqs, profiles, whose = matched.seqs, matched.profiles, matched.whose
+    people, special = whose.people, whose.special
     expired = [seq for seq, expires in matched.expires.items() if expires <= now]
     if expired:
         kept = ~np.isin(seqs, expired)
-        seqs, profiles = seqs[kept], profiles[kept]
+        seqs, profiles, people, special = seqs[kept], profiles[kept], people[kept], special[kept]
     if not len(seqs):
         return
-    people = books.owner[profiles]
     order = np.lexsort((people, seqs))
     seqs, profiles, people = seqs[order], profiles[order], people[order]
     new = np.concatenate(([True], (np.diff(seqs) != 0) | (np.diff(people) != 0)))
     begins = np.flatnonzero(new)
-    special = np.logical_or.reduceat(books.is_special[profiles], begins)
+    special = np.logical_or.reduceat(special[order], begins)
     ats = _accepted(step, seqs[begins])
     texts = _texts(profiles, begins)
     plain = np.flatnonzero(~special)
@@ -97,9 +101,13 @@ def _deliver(desk: "Desk", matched: Matched, step: Step) -> None:
         return
     ends = np.append(begins[1:], len(seqs))
     for i in np.flatnonzero(special).tolist():
-        seq = int(seqs[begins[i]])
+        seq, who = int(seqs[begins[i]]), int(people[begins[i]])
+        given = [
+            whose.subscriptions.get(number) or Subscription(number, "", who)
+            for number in profiles[begins[i] : ends[i]].tolist()
+        ]
         desk.take(
-            int(people[begins[i]]), seq, int(ats[i]), profiles[begins[i] : ends[i]].tolist(),
+            who, seq, int(ats[i]), given, whose.wishes.get(who, holding.NONE),
             seq in matched.urgent, matched.expires.get(seq),
         )  # fmt: skip
 
@@ -137,22 +145,20 @@ class Desk:
         subscriber: int,
         seq: int,
         at: int,
-        profiles: list[int],
+        given: list[Subscription],
+        wishes: holding.Preferences,
         urgent: bool,
         expires: int | None,
     ) -> None:
         """Deliver a message to somebody with wishes, or hold it."""
-        books, now = self.tenant.books, self.now
-        given = [books.subscription(number) for number in profiles]
+        now = self.now
         live = [s for s in given if not s.muted and (s.expires is None or s.expires > now)]
         if not live:
             return
-        wishes = books.wishes.get(subscriber, holding.NONE)
         awake = [s for s in live if (s.snoozed_until or 0) <= now]
         snoozed = None if awake else min(s.snoozed_until or 0 for s in live)
-        numbers = [s.number for s in live]
         if urgent or any(s.urgent for s in live):
-            self.release_one(subscriber, seq, at, numbers, None)
+            self.release_one(subscriber, seq, at, live, None)
             return
         gathered = None
         if wishes.digests:
@@ -161,44 +167,42 @@ class Desk:
             gathered = (len(waiting) + 1, min(oldest, now))
         kept = holding.hold(wishes, now, snoozed, gathered, self.recent(subscriber, wishes))
         if kept is None and not wishes.digests:
-            self.release_one(subscriber, seq, at, numbers, None)
+            self.release_one(subscriber, seq, at, live, None)
             return
         due, why = kept or (now, holding.DIGEST)  # a digest that is complete leaves at once
-        row = Held(subscriber, seq, at, due, why, expires, str(numbers))
+        row = Held(subscriber, seq, at, due, why, expires, str([s.number for s in live]))
         self.waiting(subscriber).append(row)
         self.rows.held.append((self.tenant.number, *row))
 
     def release_one(
-        self, subscriber: int, seq: int, at: int, profiles: list[int], why: str | None
+        self, subscriber: int, seq: int, at: int, given: list[Subscription], why: str | None
     ) -> None:
         """A delivery becomes visible."""
-        [id_] = self.counters.deliveries(1)
-        self._visible(id_, subscriber, seq, at, why, str(profiles), profiles)
+        self._visible(subscriber, seq, at, why, str([s.number for s in given]), given)
 
-    def release_digest(self, subscriber: int, items: list[tuple[int, int, list[int]]]) -> None:
-        """Deliveries (seq, at, profiles) become visible as one."""
-        [id_] = self.counters.deliveries(1)
-        profiles = sorted({number for _, _, numbers in items for number in numbers})
-        text = msgspec.json.encode([[seq, at, numbers] for seq, at, numbers in items]).decode()
-        seq, at, _ = max(items)
-        self._visible(id_, subscriber, seq, at, holding.DIGEST, text, profiles)
+    def release_digest(self, subscriber: int, items: list[Ready]) -> None:
+        """Deliveries become visible as one."""
+        listed = [(row.seq, row.at, [s.number for s in given]) for row, given in items]
+        seq, at, _ = listed[-1]
+        text = msgspec.json.encode(listed).decode()
+        given = [s for _, some in items for s in some]
+        self._visible(subscriber, seq, at, holding.DIGEST, text, given)
 
     def _visible(
         self,
-        id_: int,
         subscriber: int,
         seq: int,
         at: int,
         why: str | None,
         text: str,
-        profiles: list[int],
+        given: list[Subscription],
     ) -> None:
         tenant, now = self.tenant, self.now
+        [id_] = self.counters.deliveries(1)
         self.rows.deliveries.append((tenant.number, id_, subscriber, seq, at, now, why, text))
         if subscriber in self._recent:
             self._recent[subscriber].append(now)
-        found = (tenant.books.subscription(number).sink for number in profiles)
-        sinks = {sink for sink in found if sink is not None}
+        sinks = {s.sink for s in given if s.sink is not None}
         self.rows.outbox.extend(
             (tenant.number, id_, sink, WAITING, 0, now, None, now) for sink in sorted(sinks)
         )
@@ -238,35 +242,49 @@ def held_of(connection: sa.Connection, tenant: int, subscriber: int) -> list[Hel
     return [Held(*row) for row in found]
 
 
+def _given(connection: sa.Connection, tenant: int, waiting: list[Held]) -> dict[int, Subscription]:
+    """The subscriptions of what is held, by number; also those that have ended since: the books
+    have forgotten their sinks and snoozes, the table has not."""
+    t = tables.subscriptions
+    numbers = {number for row in waiting for number in msgspec.json.decode(row.profiles)}
+    wanted, given = sorted(numbers), {}
+    for begin in range(0, len(wanted), tables.FEW):
+        found = connection.execute(
+            sa.select(t.c.number, t.c.id, t.c.subscriber, t.c.sink, t.c.snoozed_until).where(
+                t.c.tenant == tenant, t.c.number.in_(wanted[begin : begin + tables.FEW])
+            )
+        )
+        for number, id_, subscriber, sink, until in found:
+            given[number] = Subscription(number, id_, subscriber, sink, snoozed_until=until)
+    return given
+
+
 def release(
     connection: sa.Connection, tenant: Tenant, counters: Counters, subscriber: int, now: int
 ) -> Rows:
     """Look at what is held for somebody again; what may go becomes visible."""
     rows = Rows([], [], [])
     desk = Desk(connection, tenant, counters, now, rows)
-    books = tenant.books
-    wishes = books.wishes.get(subscriber, holding.NONE)
+    wishes = tenant.books.wishes.get(subscriber, holding.NONE)
     waiting = held_of(connection, tenant.number, subscriber)
+    given = _given(connection, tenant.number, waiting)
     gone: list[int] = []
-    ready: list[tuple[Held, list[int]]] = []
+    ready: list[Ready] = []
     for row in waiting:
-        numbers = [
-            n for n in msgspec.json.decode(row.profiles) if _wanted(books.subscription(n), now)
-        ]
-        if not numbers or (row.expires is not None and row.expires <= now):
+        if row.expires is not None and row.expires <= now:
             gone.append(row.seq)
         else:
-            ready.append((row, numbers))
+            ready.append((row, [given[n] for n in msgspec.json.decode(row.profiles)]))
     later: list[tuple[int, holding.Hold]] = []
     if wishes.digests:
         _release_digest(desk, wishes, subscriber, ready, gone, later)
     else:
-        for row, numbers in ready:
+        for row, some in ready:
             recent = desk.recent(subscriber, wishes)
-            kept = holding.hold(wishes, now, _snoozed(books, numbers, now), None, recent)
+            kept = holding.hold(wishes, now, _snoozed(some, now), None, recent)
             if kept is None:
                 why = None if row.why == holding.DIGEST else row.why  # it is none any more
-                desk.release_one(subscriber, row.seq, row.at, numbers, why)
+                desk.release_one(subscriber, row.seq, row.at, some, why)
                 gone.append(row.seq)
             else:
                 later.append((row.seq, kept))
@@ -278,37 +296,35 @@ def _release_digest(
     desk: Desk,
     wishes: holding.Preferences,
     subscriber: int,
-    ready: list[tuple[Held, list[int]]],
+    ready: list[Ready],
     gone: list[int],
     later: list[tuple[int, holding.Hold]],
 ) -> None:
-    books, now = desk.tenant.books, desk.now
-    awake: list[tuple[Held, list[int]]] = []
-    asleep: list[tuple[Held, list[int]]] = []
-    for row, numbers in ready:
-        (asleep if _snoozed(books, numbers, now) else awake).append((row, numbers))
-    for row, numbers in asleep:
-        until = _snoozed(books, numbers, now)
-        later.append((row.seq, holding.Hold(until or now, holding.SNOOZED)))
-    if not awake:
-        return
-    gathered = (len(awake), min(row.at for row, _ in awake))
-    kept = holding.hold(wishes, now, None, gathered, desk.recent(subscriber, wishes))
-    if kept is not None:
-        later.extend((row.seq, kept) for row, _ in awake)
-        return
-    desk.release_digest(subscriber, [(row.seq, row.at, numbers) for row, numbers in awake])
-    gone.extend(row.seq for row, _ in awake)
+    now = desk.now
+    awake: list[Ready] = []
+    for row, some in ready:
+        until = _snoozed(some, now)
+        if until is None:
+            awake.append((row, some))
+        else:
+            later.append((row.seq, holding.Hold(until, holding.SNOOZED)))
+    most = wishes.digest_count or len(awake)
+    while awake:
+        items = awake[:most]  # more than the count may have come at once
+        gathered = (len(items), min(row.at for row, _ in items))
+        kept = holding.hold(wishes, now, None, gathered, desk.recent(subscriber, wishes))
+        if kept is not None:
+            later.extend((row.seq, kept) for row, _ in awake)
+            return
+        desk.release_digest(subscriber, items)
+        gone.extend(row.seq for row, _ in items)
+        awake = awake[most:]
 
 
-def _wanted(subscription: Subscription, now: int) -> bool:
-    return not subscription.muted and (subscription.expires is None or subscription.expires > now)
-
-
-def _snoozed(books: Books, numbers: list[int], now: int) -> int | None:
+def _snoozed(given: list[Subscription], now: int) -> int | None:
     """Until when all of some subscriptions are snoozed; None if one is awake."""
-    untils = [books.subscription(number).snoozed_until or 0 for number in numbers]
-    return min(untils) if min(untils) > now else None
+    until = min(s.snoozed_until or 0 for s in given)
+    return until if until > now else None
 
 
 def _write_back(

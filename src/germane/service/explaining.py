@@ -33,14 +33,12 @@ class Past:
 
     def __init__(self, contexts: set[str]) -> None:
         self.contexts: dict[str, dict[str, Any]] = {id_: {} for id_ in contexts}
-        self.graphs: dict[str, tuple[tuple[str, ...], set[tuple[str, str]]]] = {}
+        self.graphs: dict[str, set[tuple[str, str]]] = {}  # those that share a graph share the set
 
     def edges(self) -> dict[str, list[Any]]:
         """Attribute -> edges; attributes that share a graph share the list."""
-        found: dict[str, list[Any]] = {}
-        for names, edges in self.graphs.values():
-            found |= dict.fromkeys(names, sorted(edges))
-        return found
+        lists = {id(edges): sorted(edges) for edges in self.graphs.values()}
+        return {name: lists[id(edges)] for name, edges in self.graphs.items()}
 
 
 def past_of(log: Log, tenant: int, seq: int, contexts: set[str], dead: Dead) -> Past | None:
@@ -81,9 +79,10 @@ def _apply(past: Past, change: dict[str, Any]) -> None:
         name = change["attribute"]
         if "set" in change:
             names = (name, *(change.get("attributes") or ()))
-            past.graphs[name] = (names, {(a, b) for a, b in change["set"]})
+            edges = {(a, b) for a, b in change["set"]}
+            past.graphs |= dict.fromkeys(names, edges)
         else:
-            _, edges = past.graphs[name]
+            edges = past.graphs[name]
             edges |= {(a, b) for a, b in change.get("links") or ()}
             edges -= {(a, b) for a, b in change.get("unlinks") or ()}
         return
@@ -107,8 +106,12 @@ def explain_subscription(
     now: Mapping[str, tuple[Any, int]],
     graphs: Mapping[str, list[Any]],
     dead: Dead,
-) -> dict[str, Any]:
-    """Explain a message to some subscriptions, as ``GET …/explanation`` answers."""
+    reached_only: bool = False,
+) -> dict[str, Any] | None:
+    """Explain a message to some subscriptions, as ``GET …/explanation`` answers.
+
+    None, if it is asked for ``reached_only``, and the message is addressed to others.
+    """
     past = past_of(log, tenant, seq, set(now), dead)
     if past is not None:
         contexts, edges = past.contexts, past.edges()
@@ -122,21 +125,24 @@ def explain_subscription(
         "context": next(iter(contexts.values()), None),
         "subscriptions": [],
     }
+    address, reached = event.get("address"), False
     for body in shown:
         values = contexts.get(body["context"]) if body["context"] is not None else None
-        answer["subscriptions"].append(_explain(body, values, event, edges, seq))
-    return answer
+        f = _alone(condition_of(body), body["context"], values, edges)
+        reaches = address is None or _reached(f, body["context"], address)
+        answer["subscriptions"].append(_explain(f, body, event, edges, seq, reaches))
+        reached |= reaches
+    return answer if reached or not reached_only else None
 
 
 def _explain(
+    f: Filter,
     body: dict[str, Any],
-    values: dict[str, Any] | None,
     event: Mapping[str, Any],
     graphs: Mapping[str, list[Any]],
     seq: int,
+    reached: bool,
 ) -> dict[str, Any]:
-    condition = condition_of(body)
-    f = _alone(condition, body["context"], values, graphs)
     found = f.explain(0, message_attributes(event, graphs))
     steps = [
         {"text": s.text, "truth": s.truth, "left": plain(s.left), "right": plain(s.right)}
@@ -144,7 +150,6 @@ def _explain(
     ]
     matched, text = found.matched, found.text.replace("profile 0", f"subscription {body['id']}")
     if event.get("address") is not None:
-        reached = _reached(f, body["context"], event["address"])
         matched &= reached
         steps.append({"text": f"address: {event['address']}", "truth": reached})
     if body["seq"] > seq:
@@ -152,8 +157,8 @@ def _explain(
         steps.append({"text": "subscribed before the message", "truth": False})
         text += f"\n  it was made later (seq {body['seq']}) than the message (seq {seq})"
     return {
-        "id": body["id"], "matched": matched, "condition": condition.text, "steps": steps,
-        "text": text,
+        "id": body["id"], "matched": matched, "condition": condition_of(body).text,
+        "steps": steps, "text": text,
     }  # fmt: skip
 
 
@@ -194,12 +199,11 @@ def try_out(
     graphs: Mapping[str, list[Any]],
 ) -> list[int]:
     """Which of some messages a draft would have delivered."""
-    f = _alone(
-        condition,
-        context["id"] if context else None,
-        context["values"] if context else None,
-        graphs,
-    )
+    who = context["id"] if context else None
+    f = _alone(condition, who, context["values"] if context else None, graphs)
     attributes = [message_attributes(each["event"], graphs) for each in messages]
     found = f.match_many(attributes)
-    return [i for i, n in enumerate(found.counts.tolist()) if n]
+    hits = [i for i, n in enumerate(found.counts.tolist()) if n]
+    addresses = [messages[i]["event"].get("address") for i in hits]
+    reached = {each: each is None or _reached(f, who, each) for each in set(addresses)}
+    return [i for i, address in zip(hits, addresses, strict=True) if reached[address]]

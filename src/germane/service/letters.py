@@ -16,6 +16,8 @@ from germane.service.log import EVENTS, Entry
 from germane.service.reader import Reader
 
 d, o, s = tables.deadletters, tables.outbox, tables.sinks
+LAST = 999_999_999
+"""No sink has a greater number."""
 
 
 def events(reader: Reader, tenant: int, after: int, limit: int) -> list[dict[str, Any]]:
@@ -39,11 +41,21 @@ def _event(reader: Reader, tenant: int, row: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def deliveries(reader: Reader, tenant: int, after: int, limit: int) -> list[dict[str, Any]]:
-    """Deliveries that no webhook took."""
+def deliveries(
+    reader: Reader, tenant: int, after: tuple[int, int], limit: int
+) -> list[dict[str, Any]]:
+    """Deliveries that no webhook took, after one to a sink."""
+    delivery, sink = after
+    later = sa.or_(o.c.delivery > delivery, sa.and_(o.c.delivery == delivery, o.c.sink > sink))
     with reader.engine.connect() as connection:
-        rows = connection.execute(_dead(tenant).where(o.c.delivery > after).limit(limit)).all()
+        rows = connection.execute(_dead(tenant).where(later).limit(limit)).all()
     return [_delivery(row) for row in rows]
+
+
+def parts(id_: str) -> tuple[int, int]:
+    """The delivery and the sink of a dead letter's id."""
+    delivery, sink = map(int, id_[1:].split("-"))
+    return delivery, sink
 
 
 def _dead(tenant: int) -> Any:
@@ -70,7 +82,7 @@ def letter(reader: Reader, tenant: int, id_: str) -> dict[str, Any] | None:
             query = sa.select(d).where(d.c.tenant == tenant, d.c.id == int(id_[1:]))
             row = connection.execute(query).first()
             return None if row is None else _event(reader, tenant, row)
-        delivery, sink = map(int, id_[1:].split("-"))
+        delivery, sink = parts(id_)
         query = _dead(tenant).where(o.c.delivery == delivery, o.c.sink == sink)
         row = connection.execute(query).first()
         return None if row is None else _delivery(row)
@@ -87,7 +99,9 @@ def driven(engine: sa.Engine, tenant: int, id_: str, seq: int) -> None:
     """Note that an event was appended again; 0 says that it was let go of."""
     with tables.writing(engine) as connection:
         connection.execute(
-            sa.update(d).where(d.c.tenant == tenant, d.c.id == int(id_[1:])).values(redriven=seq)
+            sa.update(d)
+            .where(d.c.tenant == tenant, d.c.id == int(id_[1:]), d.c.redriven.is_(None))
+            .values(redriven=seq)
         )
 
 
@@ -95,7 +109,7 @@ def change_delivery(
     engine: sa.Engine, tenant: int, id_: str, state: str = WAITING, clock: Clock = now
 ) -> int:
     """Send a delivery to its webhook again, or let go of it; the delivery's id."""
-    delivery, sink = map(int, id_[1:].split("-"))
+    delivery, sink = parts(id_)
     with tables.writing(engine) as connection:
         connection.execute(
             sa.update(o)

@@ -16,15 +16,16 @@ import structlog
 
 from germane.service import log as logs
 from germane.service import shares, snapshots, tables
-from germane.service.clock import SECOND, Clock, now
+from germane.service.clock import Clock, now
 from germane.service.cloudevents import events_of
 from germane.service.delivering import Counters, deliver, due_subscribers, release
 from germane.service.gauges import Gauges
 from germane.service.log import Log, LogError, Stored
 from germane.service.questions import Questions
+from germane.service.retention import Retention
 from germane.service.settings import Settings
 from germane.service.tenant import WHOLE, Dead, Share, Step, Tenant
-from germane.service.writing import forget, write_release, write_step
+from germane.service.writing import write_release, write_step
 
 SLICE_S = 0.030
 """What a tenant's share of a round should take."""
@@ -56,6 +57,7 @@ class Matcher:
         self.stopping = False
         self.opened = False
         self.compiling: Callable[[], bool] | None = None  # kernels of indexes, on the side
+        self.retention = Retention(log, engine, clock)
         self._saved: dict[int, tuple[int, float]] = {}  # tenant -> seq and time of its snapshot
         self._next_tick = 0.0
 
@@ -166,6 +168,7 @@ class Matcher:
             return False
         most = max(self.settings.round_events // len(busy), LEAST_SHARE)
         steps: list[tuple[Tenant, Step]] = []
+        taken: list[tuple[int, list[Stored]]] = []
         for number in busy:
             share = min(self.share.get(number, 1000), most)
             started = time.perf_counter()
@@ -175,7 +178,12 @@ class Matcher:
             self._adapt(number, step.n_events, took)
             self.gauges.played(number, step, took)
             steps.append((self.tenants[number], step))
-        self._write(steps)
+            taken.append((number, entries))
+        try:
+            self._write(steps)
+        except sa.exc.DataError:
+            for number, entries in taken:
+                self._write_carefully(number, entries)
         return True
 
     def _adapt(self, number: int, n: int, took: float) -> None:
@@ -210,7 +218,10 @@ class Matcher:
         return step
 
     def _write(self, steps: list[tuple[Tenant, Step]]) -> None:
-        """Commit a round; where the store cannot take it now, again until it does."""
+        """Commit a round; where the store cannot take it now, again until it does.
+
+        Raises what it will never take: ``DataError``.
+        """
         before = {t.number: vars(self.counters[t.number]).copy() for t, _ in steps}
         delay = RETRY_S[0]
         while True:
@@ -228,9 +239,28 @@ class Matcher:
             except sa.exc.DBAPIError as error:
                 for number, values in before.items():
                     vars(self.counters[number]).update(values)
+                if isinstance(error, sa.exc.DataError):
+                    raise
                 journal.error("store_refused", error=str(error.orig), again_in_s=delay)
                 time.sleep(delay)
                 delay = min(delay * 2, RETRY_S[1])
+
+    def _write_carefully(self, number: int, entries: list[Stored]) -> None:
+        """Commit event by event, from the last position; what the store refuses is passed over."""
+        self.tenants[number] = self._load(number)
+        for entry in _singly(entries):
+            if entry.last <= self.tenants[number].seq:
+                continue
+            step = self._play(number, [entry])
+            try:
+                self._write([(self.tenants[number], step)])
+            except sa.exc.DataError as error:
+                journal.error("event_refused", tenant=number, seq=entry.seq, error=str(error.orig))
+                tenant = self.tenants[number] = self._load(number)
+                tenant.poison.add(entry.seq)
+                step = tenant.play([entry])
+                step.dead.append(Dead(entry.seq, POISON, f"the store: {error.orig!s:.500}"))
+                self._write([(tenant, step)])
 
     # between rounds ------------------------------------------------------------------------------
 
@@ -258,6 +288,9 @@ class Matcher:
                 grown and not busy and aged >= self.settings.snapshot_seconds
             ):
                 self._save(tenant)
+        if self.retention.due():
+            self._trim()
+        self._unblock()
 
     def release_due(self) -> int:
         """Let go of what is held and due; how many deliveries became visible."""
@@ -279,41 +312,34 @@ class Matcher:
                 raise
         return n
 
-    def _save(self, tenant: Tenant) -> None:
+    def _save(self, tenant: Tenant, again: bool = False) -> None:
         self._saved[tenant.number] = (tenant.seq, time.monotonic())
         try:
-            snapshots.save(shares.folder_of(self.settings, self.holds), tenant)
+            snapshots.save(shares.folder_of(self.settings, self.holds), tenant, again)
         except OSError as error:
             journal.error("snapshot_failed", tenant=tenant.number, error=str(error))
-            return
-        self._trim()
 
     def _trim(self) -> None:
         """Forget what is older than the retention, and in every tenant's snapshots."""
-        if not self.settings.retention_days or not self.tenants:
-            return
-        safe = min(self._needed_after(number) for number in self.tenants)
-        horizon = self.clock() - int(self.settings.retention_days * 86_400 * SECOND)
-        after = self.log.bounds()[0] - 1
-        for entry in self.log.read(after, MOST_SHARE):
-            if entry.at >= horizon or entry.last > safe:
-                break
-            after = entry.last
-        self.log.trim(after + 1)
-        with suppress(sa.exc.DBAPIError), tables.writing(self.engine) as connection:
-            for number, counters in self.counters.items():
-                forget(connection, number, counters.delivery, horizon)
+        if self.settings.retention_days and self.tenants:
+            lasts = {number: self.counters[number].delivery for number in self.tenants}
+            self.retention.go_on(self.settings, self.seen, lasts)
 
-    def _needed_after(self, number: int) -> int:
-        """The seq up to which no entry is needed to start a tenant from its oldest snapshot."""
-        needed = self.log.read(snapshots.oldest(self.settings.snapshots, number), 1, number)
-        return needed[0].seq - 1 if needed else self.seen
+    def _unblock(self) -> None:
+        """Save one of the tenants whose old snapshots keep the log from being trimmed."""
+        while self.retention.blocking:
+            tenant = self.tenants[self.retention.blocking.pop()]
+            newer = tenant.seq > self._saved.get(tenant.number, (0, 0.0))[0]
+            if newer or snapshots.oldest(self.settings.snapshots, tenant.number) < tenant.seq:
+                self._save(tenant, again=not newer)
+                return
 
     def save_all(self) -> None:
         """Snapshots of all tenants that have changed: the next start is quick."""
         for number, tenant in self.tenants.items():
             if tenant.seq > self._saved.get(number, (0, 0.0))[0]:
                 self._save(tenant)
+        self._trim()
 
 
 POISON = "poison"

@@ -33,7 +33,7 @@ from germane.service.matcher import POISON, RETRY_S, Matcher
 from germane.service.settings import Settings
 from germane.service.shares import Answer
 from germane.service.source import of_spark, register
-from germane.service.tenant import NOTHING, Dead, Matched, Share, Step, Tenant
+from germane.service.tenant import NOTHING, Dead, Share, Step, Tenant
 
 ANSWERS = pa.schema(
     [
@@ -244,24 +244,19 @@ class SparkMatcher(Matcher):
     def _merged(self, tenant: Tenant, entries: list[Stored], told: list[Answer]) -> Step | None:
         """None if a filter broke."""
         faults = [answer.fault for answer in told if answer.fault]
+        seqs, profiles = (
+            np.concatenate([np.frombuffer(data, np.int64) for data in column])
+            for column in ([a.seqs for a in told], [a.profiles for a in told])
+        )
+        order = np.lexsort((profiles, seqs))
         try:
-            step = None if faults else tenant.play(entries)
+            step = None if faults else tenant.play(entries, (seqs[order], profiles[order]))
         except Exception as error:
             faults, step = [repr(error)], None
         if step is None:
             journal.error("batch_failed", tenant=tenant.number, seq=entries[0].seq, error=faults[0])
             return None
         tenant.figures = [json.loads(answer.figures) for answer in told]
-        seqs, profiles = (
-            np.concatenate([np.frombuffer(data, np.int64) for data in column])
-            for column in ([a.seqs for a in told], [a.profiles for a in told])
-        )
-        order = np.lexsort((profiles, seqs))
-        if len(order):
-            tenant.books.count(profiles)
-            step.matched.append(
-                Matched(seqs[order], profiles[order], frozenset(step.urgent), step.expires)
-            )
         known = {(letter.seq, letter.kind) for letter in step.dead}
         for answer in told:  # what only the shard of a profile can know
             for seq, kind, reason in json.loads(answer.dead):

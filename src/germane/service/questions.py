@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from germane.model import ConditionError, GermaneError
+from germane.service.cloudevents import context_values
 from germane.service.subscriptions import Condition
 from germane.service.tenant import WHOLE
 from germane.service.values import always_tested, context_of, cost_of, cost_of_text, plain
@@ -123,6 +124,20 @@ def _check(tenant: Any, body: dict[str, Any]) -> Any:
     return True
 
 
+def _changes(tenant: Any, body: dict[str, Any]) -> Any:
+    """For each change of a context, why it would be refused now, or None."""
+    return [_refusal(tenant, id_, values) for id_, values in body["changes"]]
+
+
+def _refusal(tenant: Any, id_: str, values: dict[str, Any]) -> str | None:
+    try:
+        held = context_values({"data": values}, tenant.books.graphs)
+        tenant.filter.check_update(id_, held)
+    except GermaneError as error:
+        return str(error)
+    return None
+
+
 def _stats(tenant: Any, body: dict[str, Any]) -> Any:
     figures: dict[str, Any] = plain(tenant.filter.stats())
     if tenant.share != WHOLE:  # the shards have the profiles
@@ -165,6 +180,7 @@ def _ready(tenant: Any, body: dict[str, Any]) -> Any:
 ASKED = {
     "context": _context,
     "check": _check,
+    "changes": _changes,
     "stats": _stats,
     "costs": _costs,
     "ready": _ready,

@@ -6,7 +6,6 @@ under new ids, since that is what a replay is for.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +15,7 @@ import sqlalchemy as sa
 from germane.model import GermaneError
 from germane.service import holding, snapshots, tables
 from germane.service.clock import now
-from germane.service.log import EVENTS, Log, read_up_to
+from germane.service.log import Log, read_up_to
 from germane.service.matcher import Matcher
 from germane.service.settings import Settings
 from germane.service.tenant import Tenant
@@ -68,8 +67,7 @@ def _play(log: Log, tenant: Tenant, up_to: int) -> Iterator[Any]:
         entries = read_up_to(log, tenant.seq, up_to, tenant.number, PART)
         if not entries:
             return
-        for _, run in groupby(entries, lambda entry: entry.kind == EVENTS):
-            yield tenant.play(list(run))  # so that books do not change among messages
+        yield tenant.play(entries)
 
 
 def check(
@@ -85,8 +83,7 @@ def check(
     for step in _play(log, player, end):
         n_messages += step.n_messages
         for matched in step.matched:
-            people = player.books.owner[matched.profiles]
-            special = player.books.is_special[matched.profiles]
+            people, special = matched.whose.people, matched.whose.special
             pairs = list(zip(matched.seqs.tolist(), people.tolist(), strict=True))
             possible.update(pairs)
             held = {pair for pair, other in zip(pairs, special.tolist(), strict=True) if other}

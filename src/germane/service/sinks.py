@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from germane.model import InvalidValue
+from germane.model.networks import embedded, is_public
 
 PORTS = {"http": 80, "https": 443}
 
@@ -76,16 +77,11 @@ def _parts(url: str) -> tuple[str, int]:
 
 
 def _check_address(address: IPv4Address | IPv6Address, host: str, allowed: tuple[str, ...]) -> None:
-    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    teredo = getattr(address, "teredo", None)
-    for each in (address, mapped, teredo[1] if teredo else None):
-        if each is None:
+    networks = _networks(allowed)
+    for each in (address, *embedded(address)):
+        if any(each in network for network in networks if network.version == each.version):
             continue
-        if any(
-            each in network for network in _networks(allowed) if network.version == each.version
-        ):
-            continue
-        if not each.is_global or each.is_multicast:
+        if not is_public(each):
             raise Forbidden(
                 f"{host} is at {each}, which is not a public address; --allow-sink opens a network"
             )

@@ -18,10 +18,11 @@ KEPT = 2
 """Snapshots of a tenant that are kept."""
 
 
-def save(folder: Path, tenant: Tenant) -> Path:
-    """Write a tenant's snapshot, and remove old ones."""
+def save(folder: Path, tenant: Tenant, again: bool = False) -> Path:
+    """Write a tenant's snapshot, and remove old ones; ``again`` makes a second one of the same seq,
+    so that a tenant to which nothing happens does not need the log back to an older one."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{tenant.number}-{tenant.seq:020d}"
+    name = f"{tenant.number}-{tenant.seq:020d}" + ("-again" if again else "")
     books = folder / f"{name}.json"
     part = books.with_suffix(f".{os.getpid()}.part")
     with part.open("wb") as file:

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from germane.language.subscriptions import as_condition, read_filters
 from germane.model import Schema
 
+OWN = "own"
+"""What a subscriber may replace: ``replaces`` of a subscription that is logged."""
+
 
 class Condition(NamedTuple):
     """A condition's text, and the language that it is written in."""

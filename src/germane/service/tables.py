@@ -6,13 +6,16 @@ subscriptions and its position in one transaction a round; bulk rows go through 
 (``insert_rows``).
 """
 
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, String, Table, Text
 
 META = sa.MetaData()
+BUSY_S = 30.0
 LONG = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -173,7 +176,7 @@ def open_store(url: str, durable: bool = True) -> sa.Engine:
     """
     sqlite = url.startswith("sqlite")
     engine = sa.create_engine(
-        url, connect_args={"timeout": 30.0} if sqlite else {}, pool_size=20, max_overflow=40
+        url, connect_args={"timeout": BUSY_S} if sqlite else {}, pool_size=20, max_overflow=40
     )
     if sqlite:
         sa.event.listen(engine, "connect", _on_sqlite if durable else _on_sqlite_soon)
@@ -187,7 +190,9 @@ def open_store(url: str, durable: bool = True) -> sa.Engine:
 
 def _on_sqlite(connection: Any, record: Any, synchronous: str = "FULL") -> None:
     connection.isolation_level = None  # SQLAlchemy's "begin" says how, below
-    for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "cache_size=-64000"):
+    for pragma in (
+        "journal_mode=WAL", f"synchronous={synchronous}", "cache_size=-64000", "secure_delete=ON"
+    ):  # fmt: skip
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -206,6 +211,22 @@ def writing(engine: sa.Engine) -> Any:
     return engine.execution_options(writing=True).begin()
 
 
+def begin_log_anew(engine: sa.Engine) -> None:
+    """Empty SQLite's write-ahead log, which has pages as they were; not while somebody reads it."""
+    if engine.dialect.name != "sqlite":
+        return
+    connection = engine.raw_connection()
+    driver: Any = connection.driver_connection
+    try:
+        for pragma in ("busy_timeout=2000", "wal_checkpoint(TRUNCATE)"):
+            driver.execute(f"PRAGMA {pragma}").fetchall()
+    except sqlite3.Error:
+        pass  # a full disk, say: commits tell of it
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={BUSY_S * 1000:.0f}")
+        connection.close()
+
+
 FEW = 500
 
 
@@ -221,6 +242,18 @@ def bodies(engine: sa.Engine, tenant: int, numbers: Sequence[int]) -> dict[int, 
     return {number: body for number, body in found if number in wanted}
 
 
+def edges(engine: sa.Engine, tenant: int) -> dict[str, list[Any]]:
+    """Attribute -> edges of the graphs now; attributes that share a graph share the list."""
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(graphs).where(graphs.c.tenant == tenant)).all()
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found |= dict.fromkeys(
+            [row.attribute, *msgspec.json.decode(row.attributes)], msgspec.json.decode(row.edges)
+        )
+    return found
+
+
 def insert_rows(connection: sa.Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert many rows, in the order of the table's columns, as fast as the driver can."""
     if not rows:
@@ -228,9 +261,16 @@ def insert_rows(connection: sa.Connection, table: Table, rows: Sequence[tuple[An
     names = ", ".join(column.name for column in table.columns)
     if connection.dialect.name == "postgresql":
         driver: Any = connection.connection.driver_connection
-        with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as c:
-            for row in rows:
-                c.write_row(row)
+        errors, copy = (
+            connection.dialect.loaded_dbapi.Error,
+            f"COPY {table.name} ({names}) FROM STDIN",
+        )
+        try:
+            with driver.cursor() as cursor, cursor.copy(copy) as c:
+                for row in rows:
+                    c.write_row(row)
+        except errors as error:  # as SQLAlchemy raises them, which did not see these
+            raise sa.exc.DBAPIError.instance(copy, None, error, errors) from error
         return
     marks = ", ".join("?" * len(table.columns))
     connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", list(rows))

@@ -23,12 +23,12 @@ from germane.model import GermaneError
 from germane.model.errors import BatchError
 from germane.service import holding
 from germane.service import log as logs
-from germane.service.books import Books, Subscription
+from germane.service.books import NOBODY, Books, Subscription, Whose
 from germane.service.cloudevents import TYPES, events_of, message_attributes
 from germane.service.columns import Gathered
 from germane.service.log import Stored
 from germane.service.regraph import edges_of, new_filter, with_graphs
-from germane.service.subscriptions import Condition, condition_of
+from germane.service.subscriptions import OWN, Condition, condition_of
 
 
 class Share(NamedTuple):
@@ -48,11 +48,20 @@ Texts = Callable[[int, list[int]], dict[int, str]]
 """(tenant, numbers of subscriptions) -> their bodies, as the store has them."""
 
 
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Seqs of messages and profiles that they match, ascending."""
+
+
 class Matched(NamedTuple):
-    """What some messages match: parallel arrays, ascending by seq, then by profile."""
+    """What some messages match: parallel arrays, ascending by seq, then by profile.
+
+    Whose the profiles are is told of the moment of the messages: entries after them, of the same
+    step, may end or change a subscription before anything is delivered.
+    """
 
     seqs: NDArray[np.int64]
     profiles: NDArray[np.int64]
+    whose: Whose
     urgent: frozenset[int]  # seqs
     expires: dict[int, int]  # seq -> microseconds
 
@@ -87,11 +96,9 @@ class Step:
         self.sinks: list[tuple[int, str]] = []  # new ones
         self.wishes: dict[int, str] = {}  # subscriber -> preferences as JSON
         self.reheld: set[int] = set()  # subscribers whose held deliveries are looked at again
-        self.feedback: list[tuple[int, int, bool, int]] = []  # delivery, seq, relevant, at
+        self.feedback: list[tuple[int, int, bool | None, int]] = []  # delivery, seq, relevant, at
         self.graphs: set[str] = set()  # attributes whose graph changed
         self.ats: list[tuple[int, int]] = []  # first seq of entries -> when they were accepted
-        self.urgent: set[int] = set()  # seqs of messages
-        self.expires: dict[int, int] = {}  # seq of a message -> microseconds
         self.n_events = 0
         self.n_messages = 0
 
@@ -109,27 +116,27 @@ class Tenant:
         self.figures: list[dict[str, int]] = []  # of shares elsewhere, as they told last
         self.poison: set[int] = set()  # seqs of events that broke the filter: passed over
 
-    def play(self, entries: list[Stored]) -> Step:
-        """Take entries that follow on ``seq``."""
+    def play(self, entries: list[Stored], told: Pairs | None = None) -> Step:
+        """Take entries that follow on ``seq``; ``told`` is what shares elsewhere match in them."""
         step = Step()
         run: list[Stored] = []
         for entry in entries:
             if entry.n == 1 and entry.seq in self.poison:
                 continue
             if run and entry.kind != run[0].kind:
-                self._play_run(run, step)
+                self._play_run(run, step, told)
                 run = []
             run.append(entry)
             step.ats.append((entry.seq, entry.at))
         if run:
-            self._play_run(run, step)
+            self._play_run(run, step, told)
         self.seq = max(self.seq, entries[-1].last)  # the last ones may be passed over
         return step
 
-    def _play_run(self, run: list[Stored], step: Step) -> None:
+    def _play_run(self, run: list[Stored], step: Step, told: Pairs | None) -> None:
         kind = run[0].kind
         if kind == logs.EVENTS:
-            self._events(run, step)
+            self._events(run, step, told)
         elif kind == logs.SUBSCRIBE:
             self._subscribe(run, step)
         else:
@@ -141,7 +148,7 @@ class Tenant:
         step.n_events += sum(entry.n for entry in run)
         self.seq = run[-1].last
 
-    def _events(self, run: list[Stored], step: Step) -> None:
+    def _events(self, run: list[Stored], step: Step, told: Pairs | None) -> None:
         unread = TYPES.keys() - self.filter.reads
         gathered = Gathered(self.books.graphs, self.filter.context_attributes, unread)
         for entry in run:
@@ -153,14 +160,14 @@ class Tenant:
         step.n_messages += gathered.n_messages
         step.dead += [Dead(r.seq, "event", r.reason) for r in gathered.refused]
         step.dead += [Dead(int(r.seq or 0), "event", _words(r.reason)) for r in found.rejected]
-        step.urgent |= gathered.urgent
-        step.expires |= gathered.expires
-        if not len(found):
+        seqs, profiles = _pairs(found) if told is None else _within(told, run[0].seq, run[-1].last)
+        if not len(seqs):
             return
-        pairs = found.to_arrow()
-        seqs, profiles = pairs["seq"].to_numpy(), pairs["profile"].to_numpy()
         self.books.count(profiles)
-        step.matched.append(Matched(seqs, profiles, frozenset(gathered.urgent), gathered.expires))
+        whose = self.books.whose(profiles)
+        step.matched.append(
+            Matched(seqs, profiles, whose, frozenset(gathered.urgent), gathered.expires)
+        )
 
     def _healthy(self, first: int, events: list[Any]) -> list[tuple[int, list[Any]]]:
         """Events in parts, each with its first seq, without those that break the filter."""
@@ -184,22 +191,39 @@ class Tenant:
         self._register(batch, step)
 
     def _register(self, batch: list[tuple[Stored, dict[str, Any]]], step: Step) -> None:
+        batch = [(entry, body) for entry, body in batch if self._may_replace(entry, body, step)]
+        replaced = [self.books.known(body["id"]) for _, body in batch]
         for _, body in batch:
             self._end(body["id"], step)
         numbers = self.books.new_numbers(len(batch))
         reasons = self._add(numbers, [body for _, body in batch])
-        for number, (entry, body) in zip(numbers, batch, strict=True):
+        for number, (entry, body), old in zip(numbers, batch, replaced, strict=True):
             subscriber = self._subscriber(body["subscriber"], step)
             sink = self._sink(body["sink"], step) if body.get("sink") else None
             subscription = Subscription(
                 number, body["id"], subscriber, sink, bool(body.get("urgent")),
                 holding.moment(body.get("expires")),
             )  # fmt: skip
-            if number not in reasons:
+            if old is not None and old.subscriber == subscriber:
+                subscription = subscription._replace(
+                    muted=old.muted, snoozed_until=old.snoozed_until
+                )
+            if number in reasons:
+                self.books.refuse(subscription)
+            else:
                 self.books.own(subscription)
             step.registered.append(
                 Registered(subscription, entry.seq, reasons.get(number), entry.body.decode())
             )
+
+    def _may_replace(self, entry: Stored, body: dict[str, Any], step: Step) -> bool:
+        """Whether an id is free for whoever asked; two may have asked for it at once."""
+        owner = self.books.owner_of(body["id"])
+        mine = self.books.subscribers.get(body["subscriber"])
+        if body.get("replaces") != OWN or owner in (NOBODY, mine):
+            return True
+        step.dead.append(Dead(entry.seq, logs.SUBSCRIBE, f"the id {body['id']!r} is taken"))
+        return False
 
     def _add(self, numbers: range, bodies: list[dict[str, Any]]) -> dict[int, str]:
         """Register profiles; number -> why it was refused."""
@@ -229,6 +253,10 @@ class Tenant:
 
     def _end(self, id_: str, step: Step) -> bool:
         """End a subscription; whether there was one."""
+        number = self.books.refused.pop(id_, None)
+        if number is not None:  # the filter does not have it
+            step.ended.append(number)
+            return True
         number = self.books.end(id_)
         if number is None:
             return False
@@ -269,6 +297,7 @@ class Tenant:
         if "set" not in body:
             if attribute not in self.books.graphs:
                 raise LookupError(f"there is no graph {attribute!r}; PUT it first")
+            attribute = self.books.graphs[attribute]
             links, unlinks = (
                 [(a, b) for a, b in body.get(name) or ()] for name in ("links", "unlinks")
             )
@@ -296,7 +325,9 @@ class Tenant:
         bodies |= {r.subscription.number: r.body for r in step.registered}
         wanted = {n: bodies[n] for n in numbers}
         self.filter = with_graphs(self.filter, graphs, wanted, self.share.keeps)
+        step.graphs.update(self.books.main_graphs)  # they may have lost attributes to this one
         self.books.set_graph(attribute, names)
+        step.graphs.update(self.books.main_graphs)
 
     def _settings(self, body: dict[str, Any], step: Step) -> None:
         if "subscription" in body:
@@ -314,14 +345,30 @@ class Tenant:
         step.reheld.add(subscriber)
 
     def _feedback(self, entry: Stored, body: dict[str, Any], step: Step) -> None:
-        relevant = bool(body["relevant"])
+        relevant = body["relevant"]
         step.feedback.append((body["delivery"], entry.seq, relevant, entry.at))
+        if relevant is None:  # it was taken back
+            return
         for id_, event in body["matched"]:
             number = self.books.by_id.get(id_)
             if number is not None and event is not None and self.share.keeps(number):
                 message = message_attributes(event, self.books.graphs)
                 if "document" in message:
                     self.filter.feedback(number, message, relevant)
+
+
+def _pairs(found: Deliveries) -> Pairs:
+    if not len(found):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    pairs = found.to_arrow()
+    return pairs["seq"].to_numpy(), pairs["profile"].to_numpy()
+
+
+def _within(pairs: Pairs, first: int, last: int) -> Pairs:
+    """The pairs of some seqs."""
+    seqs, profiles = pairs
+    begin, end = np.searchsorted(seqs, [first, last + 1])
+    return seqs[begin:end], profiles[begin:end]
 
 
 def _words(error: Exception) -> str:

@@ -1,10 +1,11 @@
-"""The pages that people use: client, operator's console, demo. Static files, and nothing else.
+"""The pages that people use: client, operator's console, demo, the API's description. Static files,
+and nothing else.
 
-In: requests below ``/app/``. Out: files of ``pages/``, each known by name when the service starts,
-so that no path of a request ever reaches the file system. Every answer carries a content security
-policy that allows this origin's own files only: no inline script, no inline style, no foreign
-frame, no form that leaves. Files are checked for change by their digest; the client's service
-worker keeps them for when there is no network.
+In: requests below ``/app/``, and for ``/docs``. Out: files of ``pages/``, each known by name when
+the service starts, so that no path of a request ever reaches the file system. Every answer carries
+a content security policy that allows this origin's own files only: no inline script, no inline
+style, no foreign frame, no form that leaves. Files are checked for change by their digest; the
+client's service worker keeps them for when there is no network.
 """
 
 import hashlib
@@ -82,6 +83,10 @@ def router() -> APIRouter:
     @routes.get("/app")
     def start() -> Response:
         return RedirectResponse("/app/", status_code=307)
+
+    @routes.get("/docs")
+    def docs(request: Request) -> Response:
+        return page("docs.html", request)
 
     @routes.get("/app/{name:path}")
     def page(name: str, request: Request) -> Response:

@@ -24,7 +24,7 @@ def write_step(
     _write_subscriptions(connection, tenant.number, step)
     _write_dead(connection, tenant.number, counters, step, now)
     _write_feedback(connection, tenant.number, step)
-    for attribute in step.graphs:
+    for attribute in sorted(step.graphs):
         _write_graph(connection, tenant, attribute)
     if step.reheld:
         t = tables.held
@@ -70,12 +70,10 @@ def write_books(connection: sa.Connection, tenant: Tenant) -> None:
         (k, k.c.id, len(books.sinks)),
     ):
         connection.execute(sa.delete(table).where(table.c.tenant == mine, column >= n))
-    rows = connection.execute(
-        sa.select(s.c.number, s.c.state).where(s.c.tenant == mine, s.c.state != REFUSED)
-    ).all()
-    active = set(books.active)
+    rows = connection.execute(sa.select(s.c.number, s.c.state).where(s.c.tenant == mine)).all()
+    active, refused = set(books.active), set(books.refused.values())
     for number, state in rows:
-        wanted = ACTIVE if number in active else ENDED
+        wanted = ACTIVE if number in active else REFUSED if number in refused else ENDED
         found = books.subscription(number)
         values = {"muted": found.muted, "snoozed_until": found.snoozed_until}
         if state != wanted or number in active:
@@ -121,7 +119,8 @@ def _write_subscriptions(connection: sa.Connection, tenant: int, step: Step) -> 
         [
             (
                 tenant, s.number, s.id, s.subscriber, s.sink, seq,
-                ACTIVE if reason is None else REFUSED, _words(reason), body, False, None,
+                ACTIVE if reason is None else REFUSED, _words(reason), body, s.muted,
+                s.snoozed_until,
             )
             for s, seq, reason, body in step.registered
         ],
@@ -160,6 +159,8 @@ def _write_feedback(connection: sa.Connection, tenant: int, step: Step) -> None:
     t = tables.feedback
     for delivery, seq, relevant, at in step.feedback:
         connection.execute(sa.delete(t).where(t.c.tenant == tenant, t.c.delivery == delivery))
+        if relevant is None:
+            continue
         connection.execute(
             sa.insert(t).values(tenant=tenant, delivery=delivery, seq=seq, relevant=relevant, at=at)
         )
@@ -167,9 +168,11 @@ def _write_feedback(connection: sa.Connection, tenant: int, step: Step) -> None:
 
 def _write_graph(connection: sa.Connection, tenant: Tenant, attribute: str) -> None:
     t = tables.graphs
+    connection.execute(sa.delete(t).where(t.c.tenant == tenant.number, t.c.attribute == attribute))
+    if attribute not in tenant.books.main_graphs:
+        return
     edges = msgspec.json.encode(edges_of(tenant.filter, attribute)).decode()
     others = sorted(tenant.books.graph_names(attribute) - {attribute})
-    connection.execute(sa.delete(t).where(t.c.tenant == tenant.number, t.c.attribute == attribute))
     connection.execute(
         sa.insert(t).values(
             tenant=tenant.number, attribute=attribute, edges=edges,

@@ -17,7 +17,10 @@ def demo(
         int, typer.Option(min=0, max=10_000, help="People in the town besides six with names.")
     ] = 400,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Where the page is served.")
+        int | None,
+        typer.Option(
+            min=1, max=65_535, help="Where the page is served; by default 8010, or any free one."
+        ),
     ] = None,
     flights: Annotated[
         bool, typer.Option("--flights", help="Real flights and a blizzard, on Spark, instead.")

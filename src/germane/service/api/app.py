@@ -16,6 +16,7 @@ from germane.service import web
 from germane.service.api import agents, feeding, operating, publishing, subscribing
 from germane.service.api.door import Door
 from germane.service.api.problems import Problem
+from germane.service.api.squeezing import Squeeze
 from germane.service.api.state import Api
 from germane.service.log import LogError
 
@@ -40,8 +41,9 @@ def create_app(api: Api) -> FastAPI:
         api.pulse.close()
 
     app = FastAPI(
-        title="germane", version=germane.__version__, description=ABOUT, lifespan=lifespan
-    )
+        title="germane", version=germane.__version__, description=ABOUT, lifespan=lifespan,
+        docs_url=None, redoc_url=None,  # those load scripts from elsewhere; see `web`
+    )  # fmt: skip
     app.state.api = api
     parts = (publishing, subscribing, feeding, agents, operating)
     for router in (*(part.router for part in parts), web.router()):
@@ -51,6 +53,7 @@ def create_app(api: Api) -> FastAPI:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(sa.exc.DBAPIError, _store)
     app.add_exception_handler(LogError, _log)
+    app.add_middleware(Squeeze)
     app.add_middleware(Door, api=api)
     app.openapi_schema = _with_security(app.openapi())
     return app
@@ -71,8 +74,8 @@ async def _problem(request: Request, problem: Any) -> JSONResponse:
 async def _invalid(request: Request, error: Any) -> JSONResponse:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    malformed = first["type"] == "json_invalid"
-    return JSONResponse({"error": f"{where}: {first['msg']}"}, 400 if malformed else 422)
+    words = f"{where}: {first['msg']}".encode(errors="replace").decode()  # it may quote surrogates
+    return JSONResponse({"error": words}, 400 if first["type"] == "json_invalid" else 422)
 
 
 async def _http(request: Request, error: Any) -> JSONResponse:

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import msgspec
-import sqlalchemy as sa
-
 from germane.model import GermaneError
 from germane.service import tables
 from germane.service.api import models
@@ -14,6 +11,9 @@ from germane.service.clock import as_text, of_datetime
 from germane.service.sinks import check_url
 from germane.service.subscriptions import condition_of
 from germane.service.tokens import SUBSCRIBER, Holder
+
+LEARNED = "agent-"
+"""What the ids of learned subscriptions begin with."""
 
 
 def body_of(
@@ -42,11 +42,4 @@ def body_of(
 
 def graphs_of(api: Api, tenant: int) -> dict[str, list[Any]]:
     """Attribute -> edges of the tenant's graphs now; attributes that share one share the list."""
-    g = tables.graphs
-    with api.engine.connect() as connection:
-        rows = connection.execute(sa.select(g).where(g.c.tenant == tenant)).all()
-    graphs: dict[str, list[Any]] = {}
-    for row in rows:
-        edges = msgspec.json.decode(row.edges)
-        graphs |= dict.fromkeys([row.attribute, *msgspec.json.decode(row.attributes)], edges)
-    return graphs
+    return tables.edges(api.engine, tenant)

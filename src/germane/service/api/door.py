@@ -24,12 +24,17 @@ def api_of(request: Request) -> Api:
     return api
 
 
-async def holder_of(request: Request) -> Holder:
-    """Who asks; 401 if nobody knows."""
-    api = api_of(request)
+def secret_of(request: Request) -> str:
+    """The token that a request brings; empty if none."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         secret = request.query_params.get("access_token", "") if request.url.path == STREAM else ""
+    return secret
+
+
+async def holder_of(request: Request) -> Holder:
+    """Who asks; 401 if nobody knows."""
+    api, secret = api_of(request), secret_of(request)
     if not secret:
         raise Problem(
             401, "send a token: Authorization: Bearer gm_…", {"WWW-Authenticate": "Bearer"}

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, StreamingResponse
 from germane.model import GermaneError
 from germane.service import holding, tables
 from germane.service import log as logs
-from germane.service.api import models
-from germane.service.api.door import Reader, State
+from germane.service.api import minding, models
+from germane.service.api.door import Reader, State, secret_of
 from germane.service.api.problems import Problem, not_there, of_germane
 from germane.service.api.publishing import REFUSALS
 from germane.service.api.state import Api
@@ -77,7 +77,7 @@ async def read_deliveries(
     after: Annotated[int, Query(ge=-1, le=models.SEQ, description="-1: from now on")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     wait: Annotated[float, Query(ge=0, le=30, description="Seconds to wait for one")] = 0.0,
-    subscriber: Annotated[str | None, Query(max_length=500)] = None,
+    subscriber: Annotated[models.Name | None, Query()] = None,
 ) -> Any:
     """Deliveries after an id, oldest first."""
     if after < 0:
@@ -113,7 +113,7 @@ async def stream(
     request: Request,
     holder: Reader,
     api: State,
-    subscriber: Annotated[str | None, Query(max_length=500)] = None,
+    subscriber: Annotated[models.Name | None, Query()] = None,
     after: Annotated[int | None, Query(ge=-1, le=models.SEQ)] = None,
     last_event_id: Annotated[str | None, Header()] = None,
     access_token: Annotated[str | None, Query(max_length=200)] = None,
@@ -128,14 +128,23 @@ async def stream(
     else:
         await run_in_threadpool(whose, api, holder, subscriber)
     return StreamingResponse(
-        _events(api, holder, subscriber, after),
+        _events(api, secret_of(request), holder, subscriber, after),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
+def _next(
+    api: Api, secret: str, holder: Holder, subscriber: str | None, after: int
+) -> list[dict[str, Any]] | None:
+    """A page of a stream; None if the token was revoked meanwhile."""
+    if api.tokens.holder(secret) is None:
+        return None
+    return page(api, holder, subscriber, after, PAGE)
+
+
 async def _events(
-    api: Api, holder: Holder, subscriber: str | None, after: int
+    api: Api, secret: str, holder: Holder, subscriber: str | None, after: int
 ) -> AsyncIterator[bytes]:
     api.metrics.sse_clients.inc()
     try:
@@ -143,7 +152,9 @@ async def _events(
         async with api.bell.watch(holder.tenant, number) as rung:
             yield b": germane\n\n"
             while not api.closing:
-                found = await run_in_threadpool(page, api, holder, subscriber, after, PAGE)
+                found = await run_in_threadpool(_next, api, secret, holder, subscriber, after)
+                if found is None:
+                    return
                 for each in found:
                     data = msgspec.json.encode(each)
                     yield b"id: %d\nevent: delivery\ndata: %s\n\n" % (each["id"], data)
@@ -158,7 +169,7 @@ async def _events(
 def read_held(
     holder: Reader,
     api: State,
-    subscriber: Annotated[str | None, Query(max_length=500)] = None,
+    subscriber: Annotated[models.Name | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Any:
     """Deliveries that wait for the end of quiet hours, a digest, a snooze or room in a rate."""
@@ -239,12 +250,13 @@ def _bodies(api: Api, tenant: int, numbers: list[int]) -> list[dict[str, Any]]:
         rows = connection.execute(
             sa.select(s.c.seq, s.c.body).where(s.c.tenant == tenant, s.c.number.in_(numbers))
         ).all()
-    return [{**msgspec.json.decode(row.body), "seq": row.seq} for row in rows]
+    bodies = [{**msgspec.json.decode(row.body), "seq": row.seq} for row in rows]
+    return [body for body in bodies if not minding.is_forgotten(body)]
 
 
 # preferences -------------------------------------------------------------------------------------
 
-Subscriber = Annotated[str, Path(min_length=1, max_length=500, examples=["ann"])]
+Subscriber = Annotated[models.Name, Path(examples=["ann"])]
 
 
 def _mine(holder: Holder, subscriber: str) -> None:

@@ -3,12 +3,54 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+import msgspec
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import Strict as Exactly
+
+from germane.service.clock import as_text, of_datetime
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/?#]+$")]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
-Words = Annotated[str, StringConstraints(min_length=1, max_length=65_536)]
+LONGEST, LONGEST_NAME = 65_536, 500  # characters of a condition, of a name
+NAMED = r"^[^\x00-\x1f]+$"
+"""Of names: a store may refuse control characters, and what is in the log cannot be taken back."""
+Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=NAMED)]
+DEVICE = r"^[^/\x00-\x1f]*$"
+Words = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)]
 SEQ = 2**62
+Facet = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Word = Annotated[str, StringConstraints(max_length=500, strict=True)]
+Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False), Exactly()]
+Moment = Seconds | datetime
+
+
+def _of_the_calendar(moment: datetime) -> datetime:
+    """A time that is one of the years 1 to 9999 in UTC, too."""
+    try:
+        as_text(of_datetime(moment))
+    except OverflowError:
+        raise ValueError(f"{moment.isoformat()} is no time of the years 1 to 9999 in UTC") from None
+    return moment
+
+
+def _writable(filters: Any) -> Any:
+    """JSON of not too many levels, in whole characters."""
+    level, depth = [filters], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise ValueError(f"filters are nested deeper than {DEEPEST} levels")
+        parts = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for part in parts for each in part if isinstance(each, dict | list)]
+    try:
+        msgspec.json.encode(filters)
+    except UnicodeEncodeError:
+        raise ValueError("filters are Unicode, without lone surrogates") from None
+    return filters
+
+
+DEEPEST = 200
+Time = Annotated[datetime, AfterValidator(_of_the_calendar)]
+Filters = Annotated[list[dict[str, Any]], AfterValidator(_writable)]
 
 
 class Strict(BaseModel):
@@ -76,7 +118,7 @@ class NewSubscription(Strict):
     condition: Words | None = Field(None, description="In germane's language")
     types: list[Words] | None = Field(None, max_length=100, description="Any of these types")
     source: Words | None = Field(None, description="Exactly this source")
-    filters: list[dict[str, Any]] | None = Field(
+    filters: Filters | None = Field(
         None, max_length=100, description="exact, prefix, suffix, all, any, not, sql: all must hold"
     )
     sink: Annotated[str, StringConstraints(max_length=2_000)] | None = Field(
@@ -86,7 +128,7 @@ class NewSubscription(Strict):
     subscriber: Name | None = Field(None, description="Whose it is; of a subscriber's token, its")
     context: Name | None = Field(None, description="By default the one of the subscriber's name")
     urgent: bool = Field(False, description="Passes quiet hours, digests, snoozes and rates")
-    expires: datetime | None = None
+    expires: Time | None = None
 
 
 class Subscription(BaseModel):
@@ -122,7 +164,7 @@ class SubscriptionChange(Strict):
     """Mute or snooze."""
 
     muted: bool | None = Field(None, examples=[True])
-    snoozed_until: datetime | None = None
+    snoozed_until: Time | None = None
 
 
 class Batch(BaseModel):
@@ -139,7 +181,7 @@ class Draft(Strict):
     condition: Words | None = Field(None, examples=["type = 'talk' AND start < context.last"])
     types: list[Words] | None = None
     source: Words | None = None
-    filters: list[dict[str, Any]] | None = None
+    filters: Filters | None = None
     context: Name | None = Field(None, examples=["ann"])
     last: int = Field(1000, ge=1, le=20_000)
 
@@ -228,7 +270,7 @@ class Preferences(Strict):
     )
     digest: dict[str, float] | None = Field(None, examples=[{"seconds": 3600, "count": 20}])
     rate: dict[str, float] | None = Field(None, examples=[{"limit": 10, "seconds": 60}])
-    snoozed_until: datetime | None = None
+    snoozed_until: Time | None = None
 
 
 class SetPreferences(BaseModel):
@@ -282,7 +324,7 @@ class NewToken(Strict):
 class NewTenant(Strict):
     """A tenant's name."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NAMED)]
 
 
 class Redrive(Strict):
@@ -335,9 +377,17 @@ class Signal(Strict):
     """What somebody did with a delivery."""
 
     delivery: int = Field(ge=1, le=SEQ)
-    signal: Annotated[str, StringConstraints(pattern="^(opened|kept|dismissed|less)$")]
+    signal: Annotated[str, StringConstraints(pattern="^(opened|kept|dismissed|less|undone)$")]
     seconds: float | None = Field(None, ge=0, le=86_400, description="How long it was read")
-    device: str = Field("", max_length=100, pattern="^[^/]*$", description="Whose context it was")
+    device: str = Field("", max_length=100, pattern=DEVICE, description="Whose context it was")
+    context: dict[Facet, Word | StrictBool] | None = Field(
+        None, max_length=20, description="The context it was said in; without it, that of now",
+        examples=[{"task": "lunch", "daypart": "noon"}],
+    )  # fmt: skip
+    at: Moment | None = Field(
+        None, description="When it was said: seconds since 1970, or ISO; without it, now",
+        examples=[1_795_000_000.5, "2026-11-18T12:30:00Z"],
+    )  # fmt: skip
 
 
 class Told(BaseModel):

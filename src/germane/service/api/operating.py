@@ -22,7 +22,9 @@ from germane.service.metrics import Others
 from germane.service.tokens import Holder
 
 router = APIRouter()
-Attribute = Annotated[str, Path(min_length=1, max_length=200, examples=["topic"])]
+Attribute = Annotated[
+    str, Path(min_length=1, max_length=200, pattern=models.NAMED, examples=["topic"])
+]
 
 
 # graphs ------------------------------------------------------------------------------------------
@@ -96,7 +98,9 @@ async def patch_graph(
 
 # dead letters ------------------------------------------------------------------------------------
 
-LetterId = Annotated[str, Path(pattern=r"^(e\d{1,18}|d\d{1,18}-\d{1,9})$", examples=["e12"])]
+LetterId = Annotated[
+    str, Path(pattern=r"^(e[0-9]{1,18}|d[0-9]{1,18}-[0-9]{1,9})$", examples=["e12"])
+]
 
 
 @router.get("/deadletters", responses=REFUSALS, tags=["dead letters"])
@@ -104,20 +108,24 @@ def read_deadletters(
     holder: Operator,
     api: State,
     kind: Annotated[str | None, Query(pattern="^(event|delivery)$")] = None,
-    after: Annotated[int, Query(ge=0, le=models.SEQ)] = 0,
+    after: Annotated[
+        str, Query(pattern=r"^([0-9]{1,18}|e[0-9]{1,18}|d[0-9]{1,18}-[0-9]{1,9})$")
+    ] = "0",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> dict[str, Any]:
-    """Events that were not taken, then deliveries that no webhook took; with reasons."""
+    """Events that were not taken, then deliveries that no webhook took; with reasons.
+
+    `next` is the id of a full page's last one, for `after`.
+    """
+    if after.isdigit():  # all of an event, or of a delivery
+        after = f"d{after}-{letters.LAST}" if kind == "delivery" else f"e{after}"
     found: list[dict[str, Any]] = []
-    if kind != "delivery":
-        found = letters.events(api, holder.tenant, after, limit)
-        if len(found) == limit:
-            return {"deadletters": found, "next": int(found[-1]["id"][1:])}
-    if kind != "event":
-        first = after if kind == "delivery" else 0
-        found += letters.deliveries(api, holder.tenant, first, limit - len(found))
-    full = kind == "delivery" and len(found) == limit
-    return {"deadletters": found, "next": found[-1]["delivery"] if full else None}
+    if kind != "delivery" and after[0] == "e":
+        found = letters.events(api, holder.tenant, int(after[1:]), limit)
+    if kind != "event" and len(found) < limit:
+        begin = letters.parts(after) if after[0] == "d" else (0, letters.LAST)
+        found += letters.deliveries(api, holder.tenant, begin, limit - len(found))
+    return {"deadletters": found, "next": found[-1]["id"] if len(found) == limit else None}
 
 
 def _letter(api: Api, tenant: int, id_: str) -> dict[str, Any]:
@@ -149,8 +157,13 @@ async def redrive(
         entry = letters.entry_of(holder.tenant, event)
     except GermaneError as error:
         raise of_germane(error, 400) from None
-    [seq] = await api.append([entry])
-    await run_in_threadpool(letters.driven, api.engine, holder.tenant, id, seq)
+    async with api.redriving:  # once, though it is asked for twice at a time
+        letter = await run_in_threadpool(_letter, api, holder.tenant, id)
+        if letter["redriven"] is not None:
+            how = f"was appended again as {letter['redriven']}" if letter["redriven"] else "is gone"
+            raise Problem(409, f"dead letter {id} {how}")
+        [seq] = await api.append([entry])
+        await run_in_threadpool(letters.driven, api.engine, holder.tenant, id, seq)
     return {"seq": seq}
 
 
@@ -272,11 +285,15 @@ def make_token(given: models.NewToken, holder: Operator, api: State) -> dict[str
 
 @router.delete("/tokens/{id}", responses=REFUSALS, tags=["tokens"])
 def revoke_token(
-    id: Annotated[str, Path(max_length=40)], holder: Operator, api: State
+    id: Annotated[str, Path(max_length=40, pattern=models.NAMED)], holder: Operator, api: State
 ) -> dict[str, Any]:
     """Revoke a token."""
     t = tables.tokens
     with tables.writing(api.engine) as connection:
+        # Locked, so that two who hold the last two root tokens do not revoke each other's.
+        wanted = (t.c.role == tokens.ROOT, t.c.revoked.is_(None))
+        roots = connection.execute(sa.select(t.c.id).where(*wanted).with_for_update()).scalars()
+        _check_root(id, set(roots), holder)
         changed = connection.execute(
             sa.update(t)
             .where(t.c.tenant == holder.tenant, t.c.id == id, t.c.revoked.is_(None))
@@ -286,6 +303,16 @@ def revoke_token(
         raise not_there(f"token {id!r}")
     api.tokens.forget()
     return {"id": id}
+
+
+def _check_root(id_: str, roots: set[str], holder: Holder) -> None:
+    """Nobody may lock everybody out."""
+    if id_ not in roots:
+        return
+    if holder.role != tokens.ROOT:
+        raise Problem(403, "only a token of role root revokes one of role root")
+    if len(roots) == 1:
+        raise Problem(409, "this is the last token of role root: nobody could get in again")
 
 
 @router.get("/tenants", responses=REFUSALS, tags=["tenants"])

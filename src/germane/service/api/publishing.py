@@ -150,7 +150,7 @@ def last_events(
 
 # contexts ----------------------------------------------------------------------------------------
 
-ContextId = Annotated[str, Path(min_length=1, max_length=500, examples=["ann"])]
+ContextId = Annotated[models.Name, Path(examples=["ann"])]
 Values = Annotated[dict[str, Any], Body(examples=[{"unread": 50, "last": 17}])]
 
 
@@ -166,9 +166,8 @@ async def _change(api: Api, holder: Holder, id_: str, kind: str, values: Any) ->
         "subject": id_, "data": values,
     }  # fmt: skip
     try:
-        cloudevents.context_values(event)
-        batch = cloudevents.admit(msgspec.json.encode(event), False)
-    except (GermaneError, msgspec.MsgspecError, TypeError, ValueError) as error:
+        batch = cloudevents.change_of(event)
+    except GermaneError as error:
         raise Problem(400, str(error)) from None
     api.allow(holder, "events")
     [seq] = await minding.follow(api, holder, batch, [Entry(holder.tenant, EVENTS, batch.body)])

@@ -56,6 +56,7 @@ class Api(Reader):
         self.pulse = Line(settings)  # for `/ready`, which waits for no other question
         self.bell = Bell(engine)
         self.closing = False
+        self.redriving = asyncio.Lock()
         self.patience_s = APPLIED_S
         self._buckets: dict[tuple[str, str], Bucket] = {}
 

@@ -14,14 +14,14 @@ from germane.model import GermaneError
 from germane.service import log as logs
 from germane.service import tables
 from germane.service.api import models
-from germane.service.api.bodies import body_of, graphs_of
+from germane.service.api.bodies import LEARNED, body_of, graphs_of
 from germane.service.api.door import Reader, State
 from germane.service.api.problems import Problem, not_there, of_germane
-from germane.service.api.publishing import REFUSALS, last_events
+from germane.service.api.publishing import REFUSALS, dead_reason, last_events
 from germane.service.api.state import Api
 from germane.service.clock import as_text, of_datetime
 from germane.service.explaining import explain_subscription, try_out
-from germane.service.subscriptions import condition_of
+from germane.service.subscriptions import OWN, condition_of
 from germane.service.tokens import SUBSCRIBER, Holder
 
 router = APIRouter(tags=["subscriptions"])
@@ -46,20 +46,29 @@ async def _write(api: Api, holder: Holder, body: dict[str, Any], status: int) ->
     applied = await api.applied(holder.tenant, seq)
     if applied:
         row = await run_in_threadpool(_find, api, holder, body["id"])
+        if row is None or row["seq"] < seq:  # somebody else was faster
+            reason = await run_in_threadpool(dead_reason, api, holder.tenant, seq)
+            if reason is not None:
+                raise Problem(409, reason, seq=seq)
         if row is not None:
             if row["state"] == "refused":
                 raise Problem(422, str(row["reason"]), seq=seq)
             return JSONResponse(row, status)
-    shown = {**body, "muted": False, "snoozed_until": None, "seq": seq, "state": "pending"}
+    shown = {**_open(body), "muted": False, "snoozed_until": None, "seq": seq, "state": "pending"}
     return JSONResponse({**shown, "reason": None, "applied": False}, 202)
+
+
+def _open(body: dict[str, Any]) -> dict[str, Any]:
+    """A subscription as people see it."""
+    return {name: value for name, value in body.items() if name != "replaces"}
 
 
 def _shown(row: Any) -> dict[str, Any]:
     until = row.snoozed_until
     return {
-        **msgspec.json.decode(row.body), "muted": row.muted, "seq": row.seq, "state": row.state,
-        "snoozed_until": None if until is None else as_text(until), "reason": row.reason,
-        "applied": True,
+        **_open(msgspec.json.decode(row.body)), "muted": row.muted, "seq": row.seq,
+        "snoozed_until": None if until is None else as_text(until),
+        "state": row.state, "reason": row.reason, "applied": True,
     }  # fmt: skip
 
 
@@ -101,8 +110,8 @@ async def subscribe(given: models.NewSubscription, holder: Reader, api: State) -
 def read_subscriptions(
     holder: Reader,
     api: State,
-    subscriber: Annotated[str | None, Query(max_length=500)] = None,
-    after: Annotated[str, Query(max_length=200)] = "",
+    subscriber: Annotated[models.Name | None, Query()] = None,
+    after: Annotated[str, Query(max_length=200, pattern=r"^[^\x00-\x1f]*$")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Any:
     """Active and refused subscriptions, by id."""
@@ -112,12 +121,15 @@ def read_subscriptions(
     if subscriber is not None:
         number = api.subscriber_number(holder.tenant, subscriber)
         wanted.append(t.c.subscriber == (-1 if number is None else number))
+    newest = sa.select(sa.func.max(t.c.number)).where(*wanted).group_by(t.c.id).order_by(t.c.id)
     with api.engine.connect() as connection:
+        numbers = list(connection.execute(newest.limit(limit)).scalars())
         rows = connection.execute(
-            sa.select(t).where(*wanted).order_by(t.c.id, t.c.number).limit(limit)
+            sa.select(t)
+            .where(t.c.tenant == holder.tenant, t.c.number.in_(numbers))
+            .order_by(t.c.id)
         ).all()
-    newest = {row.id: row for row in rows}
-    shown = [_shown(row) for row in newest.values()]
+    shown = [_shown(row) for row in rows]
     return {"subscriptions": shown, "next": rows[-1].id if len(rows) == limit else None}
 
 
@@ -132,17 +144,23 @@ async def put_subscription(
     id: SubscriptionId, given: models.NewSubscription, holder: Reader, api: State
 ) -> Any:
     """Make a subscription with this id, or replace it."""
+    if id.startswith(LEARNED):  # or whether one is there would tell of somebody's contexts
+        raise Problem(422, f"{id!r}: ids that begin with {LEARNED!r} are given by user agents")
     old = await run_in_threadpool(_owner, api, holder.tenant, id)
     if old is not None and holder.role == SUBSCRIBER and old != holder.subject:
         raise Problem(409, f"the id {id!r} is taken")
     body = body_of(holder, given, id, api.settings.allow_sinks)
+    if holder.role == SUBSCRIBER:
+        body["replaces"] = OWN
     return await _write(api, holder, body, 200)
 
 
 def _owner(api: Api, tenant: int, id_: str) -> str | None:
     with api.engine.connect() as connection:
         body = connection.execute(
-            sa.select(t.c.body).where(t.c.tenant == tenant, t.c.id == id_, t.c.state != "ended")
+            sa.select(t.c.body)
+            .where(t.c.tenant == tenant, t.c.id == id_, t.c.state != "ended")
+            .order_by(t.c.number.desc())
         ).scalar()
     return None if body is None else str(msgspec.json.decode(body)["subscriber"])
 
@@ -161,6 +179,9 @@ async def change_subscription(
         change["snoozed_until"] = as_text(of_datetime(until)) if until else None
     seq = await api.append_one(holder, logs.SETTINGS, change)
     applied = await api.applied(holder.tenant, seq)
+    reason = await run_in_threadpool(dead_reason, api, holder.tenant, seq) if applied else None
+    if reason is not None:  # refused before, or ended meanwhile
+        raise Problem(422, reason, seq=seq)
     shown = await run_in_threadpool(found, api, holder, id)
     return JSONResponse({**shown, "applied": applied}, 200 if applied else 202)
 
@@ -236,11 +257,12 @@ async def explain(
 ) -> Any:
     """Why a message of the log reached this subscription, or what kept it away."""
     shown = await run_in_threadpool(found, api, holder, id)
-    return await explanation(api, holder, message, [shown])
+    reached_only = holder.role == SUBSCRIBER  # what is addressed to others is theirs
+    return await explanation(api, holder, message, [shown], reached_only)
 
 
 async def explanation(
-    api: Api, holder: Holder, seq: int, shown: list[dict[str, Any]]
+    api: Api, holder: Holder, seq: int, shown: list[dict[str, Any]], reached_only: bool = False
 ) -> dict[str, Any]:
     """Explain a message to some subscriptions, against the state that it met."""
     event = await run_in_threadpool(api.event, holder.tenant, seq)
@@ -252,12 +274,15 @@ async def explanation(
             now[body["context"]] = await api.ask(holder, "context", id=body["context"])
     graphs = await run_in_threadpool(graphs_of, api, holder.tenant)
     try:
-        return await run_in_threadpool(
+        answer = await run_in_threadpool(
             explain_subscription, api.log, holder.tenant, seq, event[0], shown, now, graphs,
-            partial(dead_among, api),
+            partial(dead_among, api), reached_only,
         )  # fmt: skip
     except GermaneError as error:
         raise of_germane(error) from None
+    if answer is None:
+        raise not_there(f"message {seq}")
+    return answer
 
 
 def dead_among(api: Api, tenant: int, seqs: list[int]) -> set[int]:

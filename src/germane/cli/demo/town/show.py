@@ -25,6 +25,7 @@ from germane.service.supervisor import Supervisor, prepare
 HOST = "127.0.0.1"
 PORT = 8010
 PATIENCE_S = 300.0  # for the kernels of a first run, on a slow machine
+COMPILING = "Compiling the kernels: about a minute on the first run, seconds later on."
 WHAT = """
   {url}
 
@@ -54,7 +55,9 @@ def play(console: Console, size: int, port: int | None, seconds: float | None) -
         token = prepare(settings)
         supervisor = Supervisor(settings, errors=journal)
         try:
-            with console.status("Starting the service …"):
+            if not console.is_terminal:  # nobody would see a status
+                console.print(f"Starting the service. {COMPILING}")
+            with console.status(f"Starting the service. {COMPILING}"):
                 supervisor.start()
                 _wait(supervisor, ended, supervisor.is_ready)
             if not ended and token is not None:
@@ -66,9 +69,7 @@ def play(console: Console, size: int, port: int | None, seconds: float | None) -
 def _run(
     console: Console, supervisor: Supervisor, stage: Stage, seconds: float | None, ended: list[int]
 ) -> None:
-    with console.status(
-        "Compiling the kernels: a minute on the very first run, seconds later on …"
-    ):
+    with console.status(COMPILING):
         url = stage.set_up()
         _wait(supervisor, ended, stage.is_seen)
     base = _base(supervisor.settings)
