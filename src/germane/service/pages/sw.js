@@ -4,7 +4,7 @@
 const CACHE = "germane-shell";
 const SHELL = [
   "./", "css/base.css", "css/client.css", "icon.svg", "manifest.webmanifest",
-  ...["client", "api", "dom", "store", "conditions", "mailbox", "inbox", "now", "subscriptions", "editor", "settings"]
+  ...["client", "api", "dom", "store", "conditions", "mailbox", "inbox", "now", "subscriptions", "editor", "faults", "settings"]
     .map((name) => `js/${name}.js`),
 ];
 

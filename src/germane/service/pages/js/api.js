@@ -12,6 +12,13 @@ export class Problem extends Error {
   }
 }
 
+// Nobody answered. Browsers say so each in its own words, and none for people.
+function unreached(error) {
+  if (error.name === "AbortError" || error.name === "TimeoutError") return error;
+  const words = navigator.onLine ? "germane cannot be reached; try again in a moment." : "You are offline.";
+  return new Error(words, { cause: error });
+}
+
 // A link may bring a token in its fragment, which browsers send to nobody; it is taken out at once.
 export function takeToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -38,24 +45,45 @@ export function forget() {
   localStorage.removeItem(KEPT);
 }
 
+// Tells when another tab signs out, or somebody else in there: with the token that is kept now.
+export function onOther(tell) {
+  addEventListener("storage", (e) => {
+    if (e.key !== KEPT && e.key !== null) return;
+    const { token = null } = JSON.parse(e.newValue ?? "{}");
+    if (session.token && token !== session.token) tell(token);
+  });
+}
+
 export async function whoAmI() {
-  keep(await call("GET", "/me"));
+  const me = await call("GET", "/me");
+  keep({ ...me, subject: me.subject ?? session.subject }); // who has none may have chosen one
   return session;
 }
 
+async function exchange(path, options) {
+  try {
+    const answer = await fetch(path, options);
+    return [answer, await answer.text()];
+  } catch (error) {
+    throw unreached(error);
+  }
+}
+
+// A refused token is told to the page, too ("germane:refused"), whoever asked.
 export async function call(method, path, body, { signal, headers } = {}) {
-  const answer = await fetch(path, {
+  const { token } = session;
+  const [answer, text] = await exchange(path, {
     method,
     signal,
     cache: "no-store",
     headers: {
-      Authorization: `Bearer ${session.token}`,
+      Authorization: `Bearer ${token}`,
       ...(body === undefined ? {} : { "Content-Type": "application/json" }),
       ...headers,
     },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
-  const text = await answer.text();
+  if (answer.status === 401 && token === session.token) dispatchEvent(new Event("germane:refused"));
   let value = null;
   try {
     value = text ? JSON.parse(text) : null;
@@ -69,14 +97,19 @@ export async function call(method, path, body, { signal, headers } = {}) {
 export const get = (path, options) => call("GET", path, undefined, options);
 
 // Follow a stream of server-sent events, for ever: `after()` says where to go on, so that a lost
-// connection resumes behind the last event that was kept. Resolves when `signal` aborts.
+// connection resumes behind the last event that was kept. A device that goes offline does not end
+// its connections: they are cut here. Resolves when `signal` aborts.
 export async function follow(path, { after, onEvent, onState, signal }) {
   let pause = 500;
   while (!signal.aborted) {
+    const one = new AbortController();
+    const cut = () => one.abort();
+    signal.addEventListener("abort", cut);
+    addEventListener("offline", cut);
     try {
       const from = await after();
       const answer = await fetch(path, {
-        signal,
+        signal: one.signal,
         cache: "no-store",
         headers: {
           Authorization: `Bearer ${session.token}`,
@@ -92,6 +125,9 @@ export async function follow(path, { after, onEvent, onState, signal }) {
       if (signal.aborted) return;
       onState(error instanceof Problem ? "refused" : navigator.onLine ? "lost" : "offline", error);
       if (error.status === 401 || error.status === 404) return;
+    } finally {
+      signal.removeEventListener("abort", cut);
+      removeEventListener("offline", cut);
     }
     await sleep(pause * (0.75 + Math.random() / 2), signal);
     pause = Math.min(pause * 2, 15000);

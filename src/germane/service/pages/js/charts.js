@@ -7,7 +7,7 @@ const DASHES = [[], [7, 4], [2, 3]];
 
 const high = (ticks) => Math.max(...ticks);
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colours = () => [css("--accent"), css("--warm"), css("--bad")];
+const colours = () => [css("--accent"), css("--warm"), css("--third")];
 
 // lines: [{label, key, digits}]; points are objects with `at` (seconds) and the keys.
 export function chart(title, words, lines, { digits = 0, unit = "" } = {}) {

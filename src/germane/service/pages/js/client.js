@@ -1,10 +1,10 @@
 // The client's frame: who signs in, which section is shown, whether the connection is live.
 
-import { forget, keep, session, takeToken, whoAmI } from "./api.js";
+import { forget, keep, onOther, session, takeToken, whoAmI } from "./api.js";
 import { $, h, icon, show, toast } from "./dom.js";
 import { inbox, unseen } from "./inbox.js";
 import { load, mailbox, start, stop } from "./mailbox.js";
-import { followClock, now } from "./now.js";
+import { followContext, now } from "./now.js";
 import { settings } from "./settings.js";
 import * as store from "./store.js";
 import { subscriptionsPage } from "./subscriptions.js";
@@ -21,6 +21,7 @@ const STATES = {
   offline: "Offline: this is what you have",
   refused: "The service refused the connection",
 };
+const PROBLEM = "germane.problem"; // why somebody was signed out, for the page that comes then
 let leave = null; // what the shown section wants done when it goes
 
 let offlineReady = false;
@@ -30,21 +31,26 @@ async function begin() {
   if (given) await store.clear();
   if (!offlineReady) workOffline();
   offlineReady = true;
-  if (!session.token) return signIn();
+  if (!session.token) {
+    signIn(sessionStorage.getItem(PROBLEM));
+    return sessionStorage.removeItem(PROBLEM);
+  }
   try {
     await whoAmI();
   } catch (error) {
     if (error.status === 401) return signIn("That token is not known here, or was revoked.");
-    if (!session.subject) return signIn(`The service cannot be reached: ${error.message}`);
+    if (!session.subject) return signIn(error.status ? `The service does not let you in: ${error.message}.` : error.message);
   }
+  if (session.role === "publisher") return signIn("This is a publisher's token: it sends messages, and has no inbox.");
   if (!session.subject) return chooseSubject();
   await load();
   frame();
+  addEventListener("germane:refused", revoked);
   start((state, error) => {
     connection(state);
-    if (error?.status === 401) signOut("Your token was revoked.");
+    if (error?.status === 401) revoked();
   });
-  followClock();
+  followContext();
 }
 
 // The policy of the page takes script addresses only from here.
@@ -66,6 +72,7 @@ function frame() {
 }
 
 function route(moved = false) {
+  if (!session.token) return; // signed out: nothing of before is shown
   if (location.hash.startsWith("#token=")) return location.reload();
   if (location.hash === "#main") return;
   const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
@@ -128,15 +135,34 @@ function chooseSubject() {
     h("div", {}, h("button", { class: "primary" }, "Open"))));
 }
 
+// What was read is in the memory of many modules, too: a new page has none of it.
 export async function signOut(problem) {
-  stop();
   forget();
-  await store.clear();
+  if (problem) sessionStorage.setItem(PROBLEM, problem);
+  const cleared = store.clear();
+  empty();
+  try {
+    await cleared;
+  } finally {
+    location.replace(location.pathname);
+  }
+}
+
+const revoked = () => session.token && signOut("Your token was revoked.");
+
+function empty() {
+  stop();
+  store.close();
   $("#tabs").hidden = true;
-  $("#state").textContent = "";
-  signIn(problem);
+  show($("#main"));
 }
 
 addEventListener("germane:signout", () => signOut());
+onOther((token) => {
+  if (!token) return signOut();
+  empty();
+  location.replace(location.pathname);
+});
+addEventListener("pageshow", (e) => e.persisted && location.reload()); // not as it was left
 addEventListener("unhandledrejection", (e) => toast(e.reason?.message ?? "Something went wrong."));
 begin();

@@ -95,7 +95,7 @@ class Reader {
       this.need("AND");
       return { subject, operator: not ? fail() : "between", value: low, upper: this.value() };
     }
-    if (this.take("IN")) return { subject, operator: not ? fail() : "in", value: this.list() };
+    if (this.take("IN")) return { subject, operator: flip("in"), value: this.list() };
     if (this.take("LIKE")) return { subject, operator: flip("like"), value: this.value() };
     if (this.take("WITHIN"))
       return { subject, operator: flip("within"), value: this.is("(") ? this.list() : this.value() };
@@ -121,7 +121,7 @@ class Reader {
 const RESERVED = new Set("AND OR NOT IN IS NULL LIKE BETWEEN TRUE FALSE WITHIN CONTAINS MATCHES COST ABS ESCAPE DISTANCE".split(" "));
 const OPPOSITE = {
   like: "not like", "not like": "like", within: "not within", "not within": "within",
-  contains: "not contains", "not contains": "contains", "=": "<>", "<>": "=",
+  contains: "not contains", "not contains": "contains", in: "not in", "not in": "in", "=": "<>", "<>": "=",
 };
 
 function fail() {
@@ -175,6 +175,7 @@ export function writeRow(row) {
   if (row.operator === "there") return `${subject} IS NOT NULL`;
   if (row.operator === "between") return `${subject} BETWEEN ${valued(row.value)} AND ${valued(row.upper)}`;
   if (row.operator === "not within") return `NOT ${subject} WITHIN ${valued(row.value)}`;
+  if (row.operator === "not in") return `NOT ${subject} IN ${valued(row.value)}`;
   if (row.operator === "not contains") return `NOT ${subject} CONTAINS ${valued(row.value)}`;
   return `${subject} ${WORDS[row.operator] ?? row.operator} ${valued(row.value)}`;
 }
@@ -191,7 +192,7 @@ export function describe(text) {
 const SIGNS = {
   "=": "is", "<>": "is not", "<": "below", "<=": "at most", ">": "above", ">=": "at least",
   like: "matches", "not like": "does not match", within: "within", "not within": "not within",
-  contains: "covers", "not contains": "does not cover", in: "is one of",
+  contains: "covers", "not contains": "does not cover", in: "is", "not in": "is not",
 };
 
 function spoken(value) {
@@ -212,6 +213,8 @@ export function inWords(row) {
   if (row.operator === "like" && /^%[^%_]*%$/.test(row.value.constant ?? ""))
     return `${subject} has “${row.value.constant.slice(1, -1)}”`;
   if (row.operator === "within" && !row.subject.mine && row.value.name === undefined) return spoken(row.value);
+  if (row.operator === "within" && row.value.name === row.subject.name) return `at or inside ${spoken(row.value)}`;
+  if (row.operator === "contains" && row.value.name === row.subject.name) return `for an area that contains ${spoken(row.value)}`;
   if (row.operator === "=" && row.subject.name === "type" && !row.subject.mine) return spoken(row.value);
   return `${row.subject.mine ? "while " : ""}${subject} ${SIGNS[row.operator] ?? row.operator} ${spoken(row.value)}`;
 }

@@ -2,11 +2,12 @@
 
 import { get, keep, session, takeToken, whoAmI } from "./api.js";
 import { chart } from "./charts.js";
-import { deadLetters, oneSubscription, sinks, subscriptionsByCost } from "./ledgers.js";
+import { deadLetters, oneSubscription, problem, sinks, subscriptionsByCost } from "./ledgers.js";
 import { $, h, number, show } from "./dom.js";
 
 const EVERY_MS = 2000;
 const SHOWN_S = 600;
+const PATIENCE_MS = 20000; // so long an answer is waited for
 const SECTIONS = [
   ["overview", "Overview", overview],
   ["subscriptions", "Subscriptions", (main, id) => (id ? oneSubscription(main, id) : subscriptionsByCost(main))],
@@ -25,7 +26,7 @@ async function begin() {
   try {
     await whoAmI();
   } catch (error) {
-    return signIn(error.status === 401 ? "That token is not known here, or was revoked." : error.message);
+    return signIn(error.status === 401 ? "That token is not known here, or was revoked." : problem(error));
   }
   if (session.role === "subscriber" || session.role === "publisher") return signIn("The console needs an operator's token.");
   show($("#tabs"), SECTIONS.map(([name, title]) => h("a", { href: `#${name}`, "data-name": name }, title)));
@@ -62,14 +63,37 @@ async function past() {
 
 async function poll() {
   try {
-    stats = await get("/stats");
-    note(stats);
-    $("#state").textContent = `as of ${new Date().toLocaleTimeString()}`;
-    for (const listener of listeners) listener();
-  } catch (error) {
-    $("#state").textContent = `no figures: ${error.message}`;
+    await look();
+  } finally {
+    setTimeout(poll, EVERY_MS);
   }
-  setTimeout(poll, EVERY_MS);
+}
+
+async function look() {
+  try {
+    stats = await get("/stats", { signal: AbortSignal.timeout(PATIENCE_MS) });
+  } catch (error) {
+    return lost(error);
+  }
+  note(stats);
+  reached();
+  for (const listener of listeners) listener();
+}
+
+let last = null; // when there were figures
+function reached() {
+  last = new Date();
+  $("#state").className = "state small soft";
+  $("#state").textContent = `as of ${last.toLocaleTimeString()}`;
+  $("#main").classList.remove("old");
+}
+
+// Old figures are not to be taken for those of now. It is said once, and not read out every time.
+function lost(error) {
+  const words = `No figures${last ? ` since ${last.toLocaleTimeString()}` : ""}: ${problem(error)}`;
+  $("#state").className = "state chip bad strong";
+  if ($("#state").textContent !== words) $("#state").textContent = words;
+  $("#main").classList.add("old");
 }
 
 const COUNTED = ["candidates", "false_positives", "matches", "updates", "index_updates", "escalations", "deescalations"];
@@ -120,6 +144,7 @@ function drawTiles(place) {
   const tile = (label, value, { href, kind = "", digits = 0 } = {}) =>
     h(href ? "a" : "div", { class: `tile ${kind}`, href }, h("small", {}, label), h("b", {}, typeof value === "string" ? value : number(value, digits)));
   const f = s.filter ?? {};
+  const dead = (s.deadletters ?? 0) + (s.dead_webhooks ?? 0); // events, and what no webhook took
   show(place,
     tile("messages/s", s.rates?.messages, { digits: 1 }), tile("deliveries/s", s.rates?.deliveries, { digits: 1 }), tile("events/s", s.rates?.events),
     tile("p50, ms", s.latency_ms?.p50, { digits: 1 }), tile("p99, ms", s.latency_ms?.p99, { digits: 1 }),
@@ -128,13 +153,13 @@ function drawTiles(place) {
     tile("deliveries so far", s.deliveries), tile("held", s.held),
     tile("false positives", f.candidates ? `${number((100 * f.false_positives) / f.candidates, 1)} %` : "–"),
     tile("waiting for sinks", s.waiting, { href: "#sinks" }),
-    tile("dead letters", s.deadletters, { href: "#deadletters", kind: s.deadletters ? "bad" : "" }));
+    tile("dead letters", dead, { href: "#deadletters", kind: dead ? "bad" : "" }));
 }
 
 function drawIndex(place) {
   const f = stats.filter ?? {};
   show(place, h("h2", {}, "Index"),
-    h("p", {}, h("span", { class: "chip accent" }, f.index ?? "–"), " ", h("span", { class: "soft small" }, `policy ${f.policy ?? "–"} · ${number((f.bytes ?? 0) / 1048576, 1)} MiB · ${number(f.swept ?? 0)} rows swept`)),
+    h("p", {}, h("span", { class: "chip accent" }, f.index ?? "–"), " ", h("span", { class: "soft small" }, `policy ${plain(f.policy)} · ${number((f.bytes ?? 0) / 1048576, 1)} MiB · ${number(f.swept ?? 0)} rows swept`)),
     f.tables?.length ? h("table", {},
       h("caption", { class: "visually-hidden" }, "Tables of the index"),
       h("thead", {}, h("tr", {}, ["Attributes", "Indexed", "Waiting", "Let loose", "Builds", "Follows by"].map((t, k) => h("th", { scope: "col", class: k > 0 && k < 5 ? "n" : "" }, t)))),
@@ -152,20 +177,21 @@ function drawBatching(place) {
   const stages = Object.entries(b.stage_ns ?? {});
   const total = stages.reduce((sum, [, ns]) => sum + ns, 0);
   show(place, h("h2", {}, stats.shards ? "Batching and shards" : "Batching"), h("dl", { class: "facts" },
-    fact("strategy", `${b.strategy ?? "–"}${b.last ? `, now ${b.last}` : ""}`), fact("grouping", String(b.grouping ?? "–").replaceAll("'", "")),
+    fact("strategy", [plain(b.strategy), b.last ? `, now ${b.last.startsWith("unbatched") ? "one message at a time" : "in minibatches"} ` : "", b.last && h("span", { class: "soft small" }, `(${b.last})`)]), fact("grouping", String(b.grouping ?? "–").replaceAll("'", "")),
     fact("minibatches", number(b.minibatches)), fact("messages in one", number(b.minibatch, 1)),
-    stages.map(([name, ns]) => fact(`time to ${name}`, total ? `${number((100 * ns) / total, 0)} %` : "–")),
+    total > 0 && stages.map(([name, ns]) => fact(`time to ${name}`, `${number((100 * ns) / total, 0)} %`)),
     stats.shards ? fact("shards", shards(stats.shards)) : null));
 }
 
+const plain = (name) => String(name ?? "–").replace(/\(\)$/, "").toLowerCase(); // Auto() is a name of Python's
 const shards = (s) => `${number(s.count)}, ${number(100 * (s.pruned ?? 0), 1)} % of messages spared a shard`;
 const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
 
-function signIn(problem) {
+function signIn(why) {
   const field = h("input", { id: "token", autocomplete: "off", spellcheck: false, placeholder: "gm_…", required: true });
   show($("#main"), h("form", { class: "card stack", onsubmit: (e) => { e.preventDefault(); keep({ token: field.value.trim(), role: null, subject: null }); begin(); } },
     h("h1", {}, "Operator's console"), h("div", { class: "field" }, h("label", { for: "token" }, "Operator's token"), field),
-    problem && h("p", { class: "error", role: "alert" }, problem), h("div", {}, h("button", { class: "primary" }, "Open"))));
+    why && h("p", { class: "error", role: "alert" }, why), h("div", {}, h("button", { class: "primary" }, "Open"))));
 }
 
 begin();

@@ -2,12 +2,18 @@
 // of events (who moved, what was said), the stream of deliveries, explanations, figures.
 
 import { call, follow, get, keep, session, takeToken } from "./api.js";
-import { $, ago, h, number, show, toast } from "./dom.js";
-import { FACES, Town } from "./town.js";
+import { describe } from "./conditions.js";
+import { $, ago, h, number, plural, redraw, show, toast } from "./dom.js";
+import { FACES, Town, isPlace } from "./town.js";
 
 const POLL_MS = 500;
-const NEWS = 14;
+const [NEWS, KEPT] = [14, 60]; // messages that are shown, and that are known
+const OWN_MS = 4000; // so often your subscriptions are read: the phone changes them, too
+const [PAST, PAST_PAGE] = [3000, 150]; // deliveries that are read at most when the page is opened
+const [EVENTS_PAGES, EVENTS_PAGE] = [4, 500]; // and events
+const [FEW, MANY] = [10, 1000]; // events that a look at the log asks for, by how many came last
 const CATCHING_UP_MS = 2000;
+const AT_M = 20; // so near to a venue one is there
 const TASKS = ["leisure", "work", "meeting", "lunch", "sport"];
 const ASKS = [
   ["Food near me", "topic WITHIN 'Food' AND DISTANCE(position, context.position) <= 800"],
@@ -16,12 +22,14 @@ const ASKS = [
   ["Sports", "topic WITHIN 'Sports'"],
 ];
 const YOU = "you";
+const WALKER = "A walker";
+const [GOT, MISSED, SHOWN] = [4, 2, 6]; // of those who got a message and who did not: so many are named
 const named = new Map(); // id -> {label, number, says, subscription, last, lastAt}
-const news = new Map(); // seq -> {event, at, reached: Set}
+const news = new Map(); // seq -> {event, at, reached: Map of subscriber -> id of the delivery}
 let town;
 let map;
 let seen = 0;
-let asked = new Map(); // condition -> id of your subscriptions
+let asked = new Map(); // condition -> ids of your subscriptions
 let ownToken = null;
 
 async function begin() {
@@ -31,7 +39,7 @@ async function begin() {
   sessionStorage.setItem("germane.demo", JSON.stringify(setup));
   takeToken();
   ownToken = setup.you;
-  if (!session.token || !setup.map) return $(".lead p").replaceChildren("This page needs a running demo: start it with ", h("code", {}, "germane demo"), " and open the address that it prints.");
+  if (!session.token || !setup.map) return withoutDemo();
   map = (await get(`/events/${setup.map}`)).event.data;
   town = new Town($("#map"), map);
   map.people.forEach((person, k) => {
@@ -39,18 +47,54 @@ async function begin() {
     town.move(person.id, null, { named: true, label: person.label, number: k });
   });
   town.move(YOU, null, { you: true, label: "you" });
+  $("#more-news").addEventListener("click", showNew);
   openPhone();
   you();
-  await Promise.all([readOwn(), ...[...named.keys(), YOU].map(readContext)]);
-  await poll();
+  await Promise.all([readOwn(), readNews(), ...[...named.keys(), YOU].map(readContext), ...[...named.values()].map(readLast)]);
+  setTimeout(poll, POLL_MS);
   drawPeople();
   follow("/deliveries/stream", { after: () => lastDelivery, signal: new AbortController().signal, onState: () => {}, onEvent: delivered });
   figures();
   setInterval(figures, 2000);
   setInterval(drawPeople, 1000);
+  setInterval(() => readOwn().catch(() => {}), OWN_MS);
+}
+
+function withoutDemo() {
+  document.body.classList.add("without");
+  show($(".lead p"), "This page shows a running demo, and was opened without one. Start it with ", h("code", {}, "germane demo"), ", and open the address that it prints: that brings its token along.");
 }
 
 let lastDelivery = -1;
+let reachKnownFrom = 0; // of messages before this seq, who got them is not known here
+
+// What was delivered before the page was opened, as far as messages of then are shown.
+async function readPast() {
+  const { next } = await get("/deliveries?after=-1&limit=1");
+  lastDelivery = next;
+  const oldest = Math.min(...[...news.keys()].sort((a, b) => b - a).slice(0, NEWS));
+  for (let to = next; to > 0; to -= PAST_PAGE) {
+    const from = Math.max(0, to - PAST_PAGE);
+    const { deliveries } = await get(`/deliveries?after=${from}&limit=${to - from}`);
+    for (const each of deliveries) note(each);
+    const first = deliveries.find((each) => !each.items)?.seq; // a digest has older ones
+    if (!deliveries.length || first < oldest) return; // who got what is shown is known
+    if (next - from >= PAST) return void (reachKnownFrom = (first ?? oldest) + 1);
+  }
+}
+
+// The last thing that somebody got.
+async function readLast(person) {
+  const path = `/deliveries?subscriber=${encodeURIComponent(person.id)}&limit=1`;
+  const { next } = await get(`${path}&after=-1`);
+  const { deliveries } = await get(`${path}&after=${Math.max(0, next - 1)}`);
+  for (const each of deliveries) got(person, each);
+}
+
+function got(person, delivery) {
+  const at = Date.parse(delivery.released ?? delivery.at);
+  if (at >= (person.lastAt ?? 0)) Object.assign(person, { last: delivery.event ? headline(delivery.event) : "a digest", lastAt: at });
+}
 
 // The client itself, in a frame: it keeps its own session, so the two do not mix.
 function openPhone() {
@@ -77,50 +121,91 @@ async function readContext(id) {
 
 // The log ------------------------------------------------------------------------------------------
 
+async function readNews() {
+  takeAll(await pastEvents());
+  await readPast();
+  drawNews();
+}
+
 async function poll() {
   try {
-    const { events } = await get(`/events?limit=${seen ? 200 : 1000}`);
-    for (const each of events.reverse()) if (each.seq > seen) take(each);
-    seen = Math.max(seen, events.at(-1)?.seq ?? 0);
+    takeAll(await newEvents());
   } catch (error) {
     if (error.status === 401) return toast("This demo has ended. Start it again.");
   }
   setTimeout(poll, POLL_MS);
 }
 
+function takeAll(events) {
+  for (const each of [...events].reverse()) if (each.seq > seen) take(each);
+  seen = Math.max(seen, events[0]?.seq ?? 0);
+}
+
+// The log is read from its end: so many as came last time and some more, then what is missing.
+let came = 0;
+async function newEvents() {
+  const found = [];
+  do {
+    const limit = Math.min(MANY, Math.max(FEW, Math.ceil(1.3 * came), 2 * found.length));
+    const { events } = await get(`/events?limit=${limit}${found.length ? `&before=${found.at(-1).seq}` : ""}`);
+    found.push(...events);
+    if (events.length < limit) break;
+  } while (found.at(-1).seq > seen && found.length < MANY);
+  came = found.filter(({ seq }) => seq > seen).length;
+  return found;
+}
+
+// The last events, so far back that there are messages to show.
+async function pastEvents() {
+  const found = [];
+  for (let k = 0; k < EVENTS_PAGES; k += 1) {
+    const { events } = await get(`/events?limit=${EVENTS_PAGE}${found.length ? `&before=${found.at(-1).seq}` : ""}`);
+    found.push(...events);
+    const messages = found.filter(({ event }) => !event.type.startsWith("germane.context.")).length;
+    if (!events.length || messages > NEWS) break;
+  }
+  return found;
+}
+
 function take({ seq, at, event }) {
   if (event.type === "germane.context.patch" || event.type === "germane.context.put") {
-    const { position, task, place } = event.data;
+    const { position, task, place } = data(event);
     const person = named.get(event.subject);
     if (person) Object.assign(person, task !== undefined && { task }, place !== undefined && { place });
-    if (event.subject === YOU && task !== undefined) $("#task").value = task ?? "";
+    if (event.subject === YOU) yourChange(position, task);
     town.move(event.subject, position, task !== undefined && (person || event.subject === YOU) ? { task } : {});
     return;
   }
   if (event.type === "demo.map" || news.has(seq)) return;
-  news.set(seq, { event, at, reached: early.get(seq) ?? new Set() });
-  if (seen) town.announce(seq, event.data.position, event.data.title);
-  for (const id of news.get(seq).reached) town.reach(seq, id);
+  news.set(seq, { event, at, reached: early.get(seq) ?? new Map() });
+  if (seen) {
+    town.announce(seq, data(event).position, headline(event));
+    for (const id of news.get(seq).reached.keys()) town.reach(seq, id);
+  }
   early.delete(seq);
-  while (news.size > 60) news.delete(news.keys().next().value);
+  while (news.size > KEPT) news.delete(news.keys().next().value);
   drawNews();
 }
 
 const early = new Map(); // deliveries of messages that this page has not read yet
 
-async function delivered(event) {
+function delivered(event) {
   lastDelivery = Number(event.id);
   const delivery = JSON.parse(event.data);
-  for (const { seq } of delivery.items ?? [delivery]) {
-    const known = news.get(seq);
-    if (known) known.reached.add(delivery.subscriber);
-    else early.set(seq, (early.get(seq) ?? new Set()).add(delivery.subscriber));
-    if (early.size > 500) early.delete(early.keys().next().value);
-    if (known) town.reach(seq, delivery.subscriber);
-    const person = named.get(delivery.subscriber);
-    if (person) Object.assign(person, { last: delivery.event?.data?.title, lastAt: Date.now() });
-  }
+  note(delivery);
+  for (const { seq } of delivery.items ?? [delivery]) if (news.has(seq)) town.reach(seq, delivery.subscriber);
+  const person = named.get(delivery.subscriber);
+  if (person) got(person, delivery);
   drawSoon();
+}
+
+function note(delivery) {
+  for (const { seq } of delivery.items ?? [delivery]) {
+    const reached = news.get(seq)?.reached ?? early.get(seq) ?? new Map();
+    reached.set(delivery.subscriber, delivery.id);
+    if (!news.has(seq)) early.set(seq, reached);
+    if (early.size > 500) early.delete(early.keys().next().value);
+  }
 }
 
 let drawing = false;
@@ -136,10 +221,28 @@ function drawSoon() {
 
 // In words ----------------------------------------------------------------------------------------
 
-const lines = new Map(); // seq -> {item, who}
+// What anybody publishes need not look like the town's news: the words are those of the client.
+const data = (event) => (event.data && typeof event.data === "object" ? event.data : {});
+const words = (value) => (value && typeof value === "object" ? JSON.stringify(value) : String(value ?? ""));
 
+function headline(event) {
+  const { title, headline: head, name, summary } = data(event);
+  return words(title ?? head ?? name ?? summary ?? event.subject) || `${event.type ?? "message"} ${event.id ?? ""}`;
+}
+
+const lines = new Map(); // seq -> {item, update}
+let held = null; // while a "why?" is open: the seqs that the list holds
+
+// What is read stays where it is: new messages wait, and are counted.
 function drawNews() {
   const list = $("#news");
+  if (!$("details[open]", list)) held = null;
+  else held ??= [...lines].filter(([, each]) => each.item.isConnected).map(([seq]) => seq);
+  const waiting = held ? [...news.keys()].filter((seq) => seq > Math.max(...held)).length : 0;
+  const bar = $("#more-news");
+  if (waiting) bar.textContent = `${waiting < KEPT / 2 ? number(waiting) : "Many"} new: show`;
+  bar.hidden = !waiting;
+  if (held) return held.forEach((seq) => lines.get(seq).update());
   const wanted = [...news.entries()].sort((a, b) => b[0] - a[0]).slice(0, NEWS);
   for (const [seq, message] of wanted) {
     if (!lines.has(seq)) lines.set(seq, line(seq, message));
@@ -153,46 +256,76 @@ function drawNews() {
   for (const seq of lines.keys()) if (!news.has(seq)) lines.delete(seq);
 }
 
+function showNew() {
+  for (const open of document.querySelectorAll("#news details[open]")) open.open = false;
+  drawNews();
+  $("#news summary")?.focus();
+}
+
 function line(seq, message) {
-  const data = message.event.data;
+  const { topic, place } = data(message.event);
   const who = h("span", { class: "who" });
   const verdicts = h("ul", { class: "verdicts" }, h("li", {}, "…"));
-  const details = h("details", { ontoggle: () => details.open && explain(seq, verdicts) },
-    h("summary", {}, h("span", { class: "title" }, data.title), h("span", { class: "chip" }, [data.topic].flat().at(-1) ?? ""), who), verdicts);
+  const details = h("details", { ontoggle: () => (details.open && explain(seq, message, verdicts), drawNews()) },
+    h("summary", {}, h("span", { class: "title" }, headline(message.event)), last(topic) && h("span", { class: "chip" }, last(topic)), who), verdicts);
   let written = null;
   return {
     item: h("li", {}, details),
     update() {
-      const ids = [...message.reached];
+      const ids = [...message.reached.keys()];
       const known = ids.filter((id) => named.has(id) || id === YOU).map((id) => named.get(id)?.label ?? "you");
       const others = ids.length - known.length;
-      const words = JSON.stringify([known, others]);
-      if (words === written) return;
-      written = words;
-      const place = [data.place].flat().at(-1);
-      show(who, `${place ? `${place} · ` : ""}`, ids.length
-        ? ["reached ", known.length ? h("b", {}, known.join(", ")) : null, known.length && others ? " and " : "", others ? `${number(others)} ${known.length ? (others === 1 ? "other" : "others") : others === 1 ? "person" : "people"}` : ""]
-        : "reached nobody", " · why?");
+      const now = JSON.stringify([known, others]);
+      if (now === written) return;
+      written = now;
+      show(who, last(place) ? `${last(place)} · ` : "", seq < reachKnownFrom ? "" : [reachedWords(known, others), " · "], "why?");
     },
   };
 }
 
-async function explain(seq, place) {
-  const found = await Promise.all([...named.values()].map(async (person) => {
-    try {
-      return [person, (await get(`/subscriptions/${encodeURIComponent(person.subscription)}/explanation?message=${seq}`))];
-    } catch (error) {
-      return [person, { error: error.message }];
-    }
-  }));
-  show(place, found.map(([person, answer]) => {
-    const verdict = answer.subscriptions?.[0] ?? answer;
-    const steps = verdict.steps ?? verdict.conjunctions?.flat() ?? [];
-    const decisive = verdict.matched ? steps : steps.filter((s) => s.truth !== true).slice(0, 1);
-    return h("li", {}, h("span", { class: verdict.matched ? "yes" : "no", "aria-label": verdict.matched ? "got it" : "did not get it" }, verdict.matched ? "✓" : "✗"),
-      h("span", { class: "strong" }, person.label),
-      h("span", {}, answer.error ?? decisive.map((s, k) => [k ? ", " : "", h("code", {}, s.text), values(s)])));
-  }));
+const last = (value) => words([value].flat().at(-1)); // of a path in a graph
+
+function reachedWords(known, others) {
+  if (!known.length && !others) return "reached nobody";
+  const more = others && `${number(others)} ${known.length ? (others === 1 ? "other" : "others") : others === 1 ? "person" : "people"}`;
+  return ["reached ", known.length ? h("b", {}, known.join(", ")) : null, known.length && others ? " and " : null, more || null];
+}
+
+// Why: you first, then some who got it, then some who did not.
+async function explain(seq, { reached }, place) {
+  if (!reached.has(YOU)) await readOwn().catch(() => {}); // the phone may have asked for more
+  const got = [...reached.keys()].filter((id) => id !== YOU).sort((a, b) => named.has(b) - named.has(a));
+  const missed = [...named.keys()].filter((id) => !reached.has(id));
+  const shown = [YOU, ...got.slice(0, GOT), ...missed.slice(0, Math.max(MISSED, SHOWN - got.length))];
+  const found = await Promise.all(shown.map((id) => (id === YOU && !reached.has(id) ? yourVerdict(seq) : verdict(id, seq, reached.get(id)))));
+  show(place, found.map((each, k) => verdictLine(shown[k], each)),
+    got.length > GOT && h("li", { class: "soft" }, `${plural(got.length - GOT, "other person", "other people")} got it, too.`));
+}
+
+async function verdict(id, seq, delivery, subscription = named.get(id)?.subscription) {
+  try {
+    const answer = await get(delivery
+      ? `/deliveries/${delivery}/explanation?message=${seq}`
+      : `/subscriptions/${encodeURIComponent(subscription)}/explanation?message=${seq}`);
+    return answer.subscriptions.find((s) => s.matched) ?? answer.subscriptions[0];
+  } catch (error) {
+    return { error: error.message };
+  }
+}
+
+// Of what you asked for: what came nearest.
+async function yourVerdict(seq) {
+  const found = await Promise.all([...asked.values()].flat().slice(0, 4).map((id) => verdict(YOU, seq, null, id)));
+  const holds = (each) => (each.steps ?? []).filter((s) => s.truth === true).length;
+  return found.sort((a, b) => holds(b) - holds(a))[0] ?? { error: "asked for nothing yet" };
+}
+
+function verdictLine(id, { matched = false, condition = "", steps = [], error }) {
+  const name = id === YOU ? "You" : named.get(id)?.label ?? WALKER;
+  const lacking = matched ? null : steps.find((s) => s.truth !== true);
+  return h("li", {}, h("span", { class: matched ? "yes" : "no", "aria-label": matched ? "got it" : "did not get it" }, matched ? "✓" : "✗"),
+    h("span", { class: "strong" }, name),
+    h("span", {}, error ?? (lacking ? [h("code", {}, lacking.text), values(lacking)] : `“${describe(condition)}”`)));
 }
 
 function values(step) {
@@ -248,18 +381,28 @@ function you() {
   $("#map").addEventListener("click", (e) => {
     const position = town.degrees(e.offsetX, e.offsetY);
     const [x, y] = town.metres(position);
-    go(x, y, nearest(x, y));
+    go(x, y, nearest(x, y).district);
   });
 }
 
+// What the fields beside the map say follows the log, and so does the phone.
+function yourChange(position, task) {
+  if (task !== undefined) $("#task").value = task ?? "";
+  if (isPlace(position)) {
+    const { venue, distance } = nearest(...town.metres(position));
+    $("#walk").value = distance < AT_M ? venue : "";
+  }
+  $("#phone").contentWindow?.postMessage("germane:context", location.origin);
+}
+
 function nearest(x, y) {
-  let best = [Infinity, null];
+  let best = { distance: Infinity };
   for (const [district, venues] of Object.entries(map.districts))
-    for (const [vx, vy] of Object.values(venues)) {
+    for (const [venue, [vx, vy]] of Object.entries(venues)) {
       const distance = Math.hypot(x - vx, y - vy);
-      if (distance < best[0]) best = [distance, district];
+      if (distance < best.distance) best = { distance, venue, district };
     }
-  return best[1];
+  return best;
 }
 
 async function go(x, y, district) {
@@ -269,14 +412,19 @@ async function go(x, y, district) {
   toast(`You are at the ${district} now`);
 }
 
+let drawnAsks = null;
 async function readOwn() {
   const { subscriptions } = await get(`/subscriptions?subscriber=${YOU}&limit=100`);
-  asked = new Map(subscriptions.filter((s) => s.state === "active").map((s) => [s.condition, s.id]));
+  asked = new Map();
+  for (const { condition, id, state } of subscriptions) if (state === "active") asked.set(condition, [...(asked.get(condition) ?? []), id]);
+  const now = JSON.stringify(ASKS.map(([, condition]) => asked.has(condition)));
+  if (now === drawnAsks) return; // nothing changes under the pointer
+  drawnAsks = now;
   const presets = ASKS.map(([title, condition]) => {
-    const id = asked.get(condition);
-    return h("button", { "aria-pressed": String(Boolean(id)), onclick: () => ask(title, condition, id) }, title);
+    const has = asked.has(condition);
+    return h("button", { "aria-pressed": String(has), onclick: () => ask(title, condition, !has) }, title);
   });
-  show($("#asks"), presets, h("button", { class: "primary", onclick: own }, "Something of your own…"));
+  redraw($("#asks"), presets, h("button", { class: "primary", onclick: own }, "Something of your own…"));
 }
 
 // The guided editor: on the phone beside the map, or where there is no room for it, in the inbox.
@@ -288,15 +436,20 @@ function own() {
   toast("Write it on your phone: add a line, see what it would have brought, subscribe.");
 }
 
-async function ask(title, condition, id) {
+// Ask for something, or end it; what the phone has done meanwhile is not done again.
+async function ask(title, condition, wanted) {
   try {
-    if (id) await call("DELETE", `/subscriptions/${encodeURIComponent(id)}`);
-    else await call("POST", "/subscriptions", { condition, subscriber: YOU, context: YOU });
-    toast(id ? `Ended: ${title}` : `You asked for: ${title}. Watch your inbox.`);
     await readOwn();
+    if (asked.has(condition) === wanted) return toast(wanted ? `You have asked for it already: ${title}` : `It has ended already: ${title}`);
+    if (wanted) await call("POST", "/subscriptions", { condition, subscriber: YOU, context: YOU });
+    else for (const id of asked.get(condition)) await call("DELETE", `/subscriptions/${encodeURIComponent(id)}`);
+    toast(wanted ? `You asked for: ${title}. Watch your inbox.` : `Ended: ${title}`);
   } catch (error) {
     toast(error.message);
   }
+  await readOwn().catch(() => {});
 }
 
+// Another link, pasted into this tab.
+addEventListener("hashchange", () => location.hash.includes("token=") && location.reload());
 begin().catch((error) => toast(error.message));

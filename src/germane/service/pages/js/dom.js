@@ -21,6 +21,20 @@ export function show(root, ...children) {
   root.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
 }
 
+// Show anew, and leave the focus and what is being typed where they are. An element is known by its
+// id, or by its words.
+export function redraw(root, ...children) {
+  const known = (e) => (e.id ? `#${e.id}` : `${e.tagName} ${e.ariaLabel ?? e.textContent}`);
+  const typed = [...root.querySelectorAll("input[id]")].map((field) => [field.id, field.value]);
+  const active = root.contains(document.activeElement) ? known(document.activeElement) : null;
+  show(root, ...children);
+  for (const [id, value] of typed) {
+    const field = root.querySelector(`#${CSS.escape(id)}`);
+    if (field) field.value = value;
+  }
+  if (active) [...root.querySelectorAll("button, input, select, a")].find((e) => known(e) === active)?.focus({ preventScroll: true });
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 const ICONS = {
   inbox: "M4 5h16v14H4zM4 14h4l2 3h4l2-3h4",
@@ -87,11 +101,12 @@ export function safeLink(text) {
 }
 
 let toastTimer;
-export function toast(text, action) {
+export function toast(text, ...given) {
   const place = $("#toast");
+  const actions = given.filter(Boolean); // some calls have none to offer
   clearTimeout(toastTimer);
-  show(place, h("span", {}, text), action &&
-    h("button", { class: "link", onclick: () => { place.hidden = true; action.run(); } }, action.label));
+  show(place, h("span", {}, text), actions.map((action) =>
+    h("button", { class: "link", onclick: () => { place.hidden = true; action.run(); } }, action.label)));
   place.hidden = false;
-  toastTimer = setTimeout(() => (place.hidden = true), action ? 8000 : 4000);
+  toastTimer = setTimeout(() => (place.hidden = true), actions.length ? 8000 : 4000);
 }

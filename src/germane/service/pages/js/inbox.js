@@ -7,6 +7,7 @@ import { address, event, facts, give, headline, items, mailbox, read, subscripti
 import { nowLine } from "./now.js";
 
 const SHOWN = 100;
+const RETRY_MS = 3000;
 let open = null; // the id of the item that is read, and since when
 let since = 0;
 let kept = false; // only what was kept
@@ -15,6 +16,7 @@ export const unseen = () => [...items.values()].filter((i) => !i.marks?.opened &
 
 export function inbox(main) {
   const list = h("ul", { class: "plain stack", "aria-label": "Deliveries" });
+  const bar = h("button", { class: "primary", hidden: true, onclick: () => letIn(true) });
   const news = h("p", { class: "visually-hidden", "aria-live": "polite" });
   const gone = new AbortController();
   const line = nowLine(gone.signal);
@@ -24,11 +26,17 @@ export function inbox(main) {
     draw();
   } }, icon("keep"), "Kept");
   show(main, h("div", { class: "stack narrow" },
-    h("div", { class: "row spread" }, h("h1", {}, "Inbox"), chosen), line, news, list));
+    h("div", { class: "row spread" }, h("h1", {}, "Inbox"), chosen), line, news, h("div", { class: "newbar" }, bar), list));
   const cards = new Map(); // id -> [state, card]: a card is drawn again only if it changed
+  let newest = 0; // what arrives while the list is in use waits, so that nothing moves under it
+  const inUse = () => list.querySelector(".item") && (list.matches(":hover") || bar.matches(":hover") || (document.hasFocus() && list.contains(document.activeElement)));
   const draw = (arrived) => {
-    const now = [...items.values()].filter((i) => !i.marks?.gone && (!kept || i.marks?.kept))
-      .sort((a, b) => b.id - a.id).slice(0, SHOWN);
+    const all = [...items.values()].filter((i) => !i.marks?.gone && (!kept || i.marks?.kept)).sort((a, b) => b.id - a.id);
+    if (!inUse() || !all.some((i) => i.id <= newest)) newest = all[0]?.id ?? 0;
+    const now = all.filter((i) => i.id <= newest).slice(0, kept ? undefined : SHOWN);
+    const held = all.filter((i) => i.id > newest).length;
+    bar.hidden = !held;
+    bar.textContent = `${held} new`;
     const wanted = now.map((item) => {
       const state = JSON.stringify([item.marks, open === item.id, read.times]);
       if (cards.get(item.id)?.[0] !== state) cards.set(item.id, [state, card(item, () => draw())]);
@@ -41,6 +49,16 @@ export function inbox(main) {
       news.textContent = `New: ${headline(event(items.get(arrived)))}`;
     }
   };
+  const letIn = (asked) => {
+    if (bar.hidden || (!asked && inUse())) return;
+    newest = Math.max(...items.keys());
+    draw();
+    if (asked) scrollTo({ top: 0 });
+    if (asked) list.querySelector("h3 button")?.focus({ preventScroll: true });
+  };
+  const later = () => setTimeout(() => letIn(false), 200);
+  for (const each of [list, bar]) each.addEventListener("pointerleave", later);
+  list.addEventListener("focusout", later);
   const listen = (e) => draw(e.detail.arrived);
   mailbox.addEventListener("change", listen);
   mailbox.addEventListener("learned", learned);
@@ -69,9 +87,12 @@ function place(list, wanted) {
 // "Less like this" of what one asked for oneself: the agent does not overrule that.
 function learned(e) {
   const own = e.detail.own?.find((id) => subscriptions.has(id));
-  if (e.detail.signal === "less" && own)
-    toast("Noted. A subscription of yours brought it.", { label: "Edit it", run: () => (location.hash = `#subscriptions/${encodeURIComponent(own)}`) });
+  const item = items.get(e.detail.delivery);
+  if (e.detail.signal === "less" && own && item?.marks.less)
+    toast("Noted. A subscription of yours brought it.", { label: "Edit it", run: () => (location.hash = `#subscriptions/${encodeURIComponent(own)}`) }, undo(item));
 }
+
+const undo = (item) => ({ label: "Undo", run: () => give(item, "restored") });
 
 const empty = () =>
   h("li", { class: "empty" },
@@ -84,8 +105,8 @@ function card(item, draw) {
   const isOpen = open === item.id;
   const marks = item.marks ?? {};
   const title = item.digest ? `${plural(item.items.length, "message")} in a digest` : headline(e);
-  return h("li", { class: `card item${marks.opened ? " opened" : ""}`, "data-id": item.id },
-    h("h3", {}, h("button", { "aria-expanded": String(isOpen), onclick: () => toggle(item, draw) }, title)),
+  return h("li", { class: `card item${marks.opened ? " opened" : ""}${isOpen ? "" : " shut"}`, "data-id": item.id },
+    h("h3", {}, h("button", { "aria-expanded": String(isOpen), onclick: () => toggle(item, draw) }, h("span", {}, title))),
     h("p", { class: "meta" },
       h("time", { dateTime: item.released ?? item.at }, ago(item.released ?? item.at)),
       ...(item.digest ? [] : facts(e).map((f) => h("span", {}, f))),
@@ -125,6 +146,8 @@ async function explain(item, place) {
   try {
     item.explanation ??= await get(`/deliveries/${item.id}/explanation`);
   } catch (error) {
+    const later = !(error.status < 500); // the service or the network may come back while it is read
+    if (later) setTimeout(() => place.isConnected && explain(item, place), RETRY_MS);
     return show(place, h("p", { class: "soft small" }, navigator.onLine ? error.message : "Why it matched: when you are online again."));
   }
   const found = item.explanation;
@@ -181,5 +204,5 @@ function dismiss(item, signal) {
   const next = $(`[data-id="${item.id}"]`)?.nextElementSibling;
   give(item, signal);
   next?.querySelector("h3 button")?.focus({ preventScroll: true });
-  toast(signal === "less" ? "You will see less like this" : "Dismissed", { label: "Undo", run: () => give(item, "restored") });
+  toast(signal === "less" ? "You will see less like this" : "Dismissed", undo(item));
 }

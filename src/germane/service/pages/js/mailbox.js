@@ -2,6 +2,7 @@
 // A change is told to whoever listens to "change"; what cannot be sent now waits in the outbox.
 
 import { Problem, call, follow, session } from "./api.js";
+import { facets } from "./now.js";
 import * as store from "./store.js";
 
 export const mailbox = new EventTarget();
@@ -10,6 +11,8 @@ export const subscriptions = new Map(); // id -> subscription, as far as they we
 export const read = { times: 0 }; // how often subscriptions were read: why-lines follow
 
 const RETRY_MS = 3000;
+const FRESH_MS = 5000; // so long after a press the service knows the context better than this page
+const TOLD = { read: "opened", unkept: "undone", restored: "undone" }; // as the agent calls it
 let following = null;
 let flushing = false;
 let asked = false;
@@ -79,6 +82,8 @@ async function reasons() {
 // Mark a delivery and let the user agent learn from it. `signal`: opened (then, when it is left,
 // read with its seconds), kept, unkept, dismissed, restored, less.
 export async function give(item, signal, more = {}) {
+  const at = Date.now() / 1000; // when and where it was pressed: it may be sent much later
+  const context = facets();
   const marks = { ...item.marks };
   if (signal === "opened") marks.opened = true;
   if (signal === "kept" || signal === "unkept") marks.kept = signal === "kept";
@@ -86,11 +91,11 @@ export async function give(item, signal, more = {}) {
   if (signal === "restored") Object.assign(marks, { gone: false, less: false });
   item.marks = marks;
   await store.change(item);
+  tabs.postMessage([item.id, marks]);
   tell();
-  if (signal === "read" || signal === "kept" || signal === "dismissed" || signal === "less") {
-    await store.post({ delivery: item.id, signal: signal === "read" ? "opened" : signal, ...more });
-    await sendWaiting();
-  }
+  if (signal === "opened") return; // it is told when it is left, with its seconds
+  await store.post({ delivery: item.id, signal: TOLD[signal] ?? signal, ...more, at, context });
+  await sendWaiting();
 }
 
 async function sendWaiting() {
@@ -112,14 +117,35 @@ async function sendWaiting() {
   }
 }
 
+// What is marked in another tab of this browser is marked here, too.
+const tabs = new BroadcastChannel("germane.marks");
+tabs.addEventListener("message", ({ data: [id, marks] }) => {
+  if (!items.has(id)) return;
+  items.get(id).marks = marks;
+  tell();
+});
+
 // Whether an item is done with: sent, or refused for good.
 async function send(item) {
   try {
-    const told = await call("POST", `/agents/${encodeURIComponent(session.subject)}/feedback`, item);
-    mailbox.dispatchEvent(new CustomEvent("learned", { detail: { ...told, signal: item.signal } }));
+    const told = await teach(item);
+    mailbox.dispatchEvent(new CustomEvent("learned", { detail: { ...told, signal: item.signal, delivery: item.delivery } }));
     return true;
   } catch (error) {
     return error instanceof Problem && error.status < 500 && error.status !== 429 && error.status !== 401;
+  }
+}
+
+async function teach(item) {
+  const path = `/agents/${encodeURIComponent(session.subject)}/feedback`;
+  const { context, ...rest } = item;
+  const fresh = Math.abs(Date.now() / 1000 - item.at) < FRESH_MS / 1000;
+  try {
+    return await call("POST", path, fresh ? rest : item);
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 422 || item.at === undefined) throw error;
+    const { at, ...timeless } = fresh ? rest : item; // this device's clock may be ahead
+    return call("POST", path, timeless);
   }
 }
 

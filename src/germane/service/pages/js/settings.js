@@ -1,7 +1,7 @@
 // How deliveries reach you: quiet hours, digests, a limit. Nothing is dropped, only held.
 
 import { call, get, session } from "./api.js";
-import { ago, clock, h, plural, show, toast } from "./dom.js";
+import { clock, h, plural, show, toast } from "./dom.js";
 import { headline } from "./mailbox.js";
 
 let install = null;
@@ -28,14 +28,30 @@ export function settings(main) {
   return () => removeEventListener("germane:installable", draw);
 }
 
+// A time in the largest unit that it is a whole number of.
+function spell(seconds) {
+  const [length, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"]].find(([l]) => seconds % l === 0) ?? [1, "second"];
+  return plural(seconds / length, unit);
+}
+
+const same = (a, b) => (a?.seconds ?? null) === (b?.seconds ?? null) && (a?.count ?? null) === (b?.count ?? null);
+
+// What can be chosen; what was set otherwise stays, as one more choice.
+function digests(now) {
+  const offered = [[null, "Each at once"], [{ seconds: 900 }, "A digest every 15 minutes"], [{ seconds: 3600 }, "A digest every hour"], [{ seconds: 86400 }, "A digest every day"]];
+  if (!now || offered.some(([wish]) => same(wish, now))) return offered;
+  const every = now.seconds && `every ${spell(now.seconds).replace(/^1 /, "")}`;
+  const full = now.count && `of ${plural(now.count, "message")}`;
+  return [...offered, [now, `A digest ${[full, every].filter(Boolean).join(", or ")}`]];
+}
+
 function form(preferences, after) {
   const p = preferences;
   const quiet = h("input", { type: "checkbox", checked: Boolean(p.quiet) });
   const from = h("input", { id: "from", type: "time", value: p.quiet?.from ?? "22:00", required: true });
   const to = h("input", { id: "to", type: "time", value: p.quiet?.to ?? "07:00", required: true });
-  const digest = h("select", { id: "digest" },
-    [["", "Each at once"], ["900", "A digest every 15 minutes"], ["3600", "A digest every hour"], ["86400", "A digest every day"]]
-      .map(([value, label]) => h("option", { value, selected: String(p.digest?.seconds ?? "") === value }, label)));
+  const digest = h("select", { id: "digest" }, digests(p.digest).map(([wish, label]) =>
+    h("option", { value: wish ? JSON.stringify(wish) : "", selected: same(wish, p.digest) }, label)));
   const limit = h("input", { id: "rate", type: "number", min: 1, max: 1000, value: p.rate?.limit ?? "", placeholder: "no limit" });
   const times = h("div", { class: "two", hidden: !quiet.checked },
     h("div", { class: "field" }, h("label", { for: "from" }, "From"), from),
@@ -44,13 +60,14 @@ function form(preferences, after) {
   const snoozed = p.snoozed_until && new Date(p.snoozed_until) > new Date();
   const wishes = () => ({
     quiet: quiet.checked ? { from: from.value, to: to.value, zone: p.quiet?.zone ?? zone() } : null,
-    digest: digest.value ? { ...(p.digest?.count ? { count: p.digest.count } : {}), seconds: Number(digest.value) } : null,
+    digest: digest.value ? JSON.parse(digest.value) : null,
     rate: limit.value ? { limit: Number(limit.value), seconds: p.rate?.seconds ?? 60 } : null,
     snoozed_until: p.snoozed_until ?? null,
   });
   const put = async (values, words) => {
     try {
       await call("PUT", path(), Object.fromEntries(Object.entries(values).filter(([, v]) => v !== null)));
+      Object.assign(p, values); // what the next change goes on from
       toast(words);
       after();
       return true;
@@ -60,8 +77,7 @@ function form(preferences, after) {
     }
   };
   const snooze = async (until, words) => {
-    p.snoozed_until = until;
-    if (await put(wishes(), words)) show(section.parentElement, form(p, after));
+    if (await put({ ...wishes(), snoozed_until: until }, words)) show(section.parentElement, form(p, after));
   };
   const section = h("form", { class: "stack", onsubmit: (e) => { e.preventDefault(); put(wishes(), "Saved"); } },
     h("section", { class: "card stack tight" }, h("h2", {}, "Quiet hours"),
@@ -69,7 +85,7 @@ function form(preferences, after) {
       h("p", { class: "soft small" }, `In the time of ${p.quiet?.zone ?? zone()}. Urgent messages pass.`)),
     h("section", { class: "card stack tight" }, h("h2", {}, "How often"),
       h("div", { class: "field" }, h("label", { for: "digest" }, "Deliver"), digest),
-      h("div", { class: "field" }, h("label", { for: "rate" }, "At most, in a minute"), limit)),
+      h("div", { class: "field" }, h("label", { for: "rate" }, `At most, in ${spell(p.rate?.seconds ?? 60).replace(/^1 h/, "an h").replace(/^1 /, "a ")}`), limit)),
     h("div", { class: "row" }, h("button", { class: "primary" }, "Save"),
       snoozed
         ? h("button", { type: "button", onclick: () => snooze(null, "Awake") }, `Snoozed until ${clock(p.snoozed_until)}: wake`)

@@ -2,8 +2,11 @@
 // A delivery and the cursor are written in one transaction, so that a page that is closed at any
 // moment resumes with nothing lost and nothing doubled.
 
-const KEPT_DELIVERIES = 500;
+const NEWEST = 500; // deliveries that stay
+const KEPT = 5000; // and of those that somebody kept
+const PLACES = "germane.places";
 let opening;
+let closed = false;
 
 function open() {
   opening ??= new Promise((resolve, reject) => {
@@ -21,6 +24,7 @@ function open() {
 }
 
 async function inside(stores, mode, work) {
+  if (closed) return new Promise(() => {});
   const db = await open();
   return new Promise((resolve, reject) => {
     const transaction = db.transaction(stores, mode);
@@ -40,7 +44,8 @@ export const cursor = async () => (await read("cursor")) ?? 0;
 
 export const receive = (delivery) =>
   inside(["deliveries", "values"], "readwrite", (store, values) => {
-    store.put(delivery);
+    const had = store.get(delivery.id);
+    had.onsuccess = () => had.result || store.put(delivery); // another tab may have it, and marked it
     values.put(delivery.id, "cursor");
   });
 
@@ -51,10 +56,18 @@ export const prune = () =>
     const request = store.getAllKeys();
     request.onsuccess = () => {
       const ids = request.result;
-      if (ids.length > KEPT_DELIVERIES)
-        store.delete(IDBKeyRange.upperBound(ids[ids.length - KEPT_DELIVERIES - 1]));
+      if (ids.length > NEWEST) pruneUpTo(store, ids[ids.length - NEWEST - 1]);
     };
   });
+
+function pruneUpTo(store, last) {
+  const request = store.getAll(IDBKeyRange.upperBound(last));
+  request.onsuccess = () => {
+    const old = request.result;
+    const kept = new Set(old.filter((item) => item.marks?.kept && !item.marks.gone).slice(-KEPT));
+    for (const item of old) if (!kept.has(item)) store.delete(item.id);
+  };
+}
 
 export const post = (item) => inside(["outbox"], "readwrite", (outbox) => void outbox.add(item));
 
@@ -70,5 +83,16 @@ export async function flush(send) {
   return true;
 }
 
-export const clear = () =>
-  inside(["deliveries", "values", "outbox"], "readwrite", (...stores) => stores.forEach((s) => s.clear()));
+// The places where somebody was, the last one first.
+export const places = () => JSON.parse(localStorage.getItem(PLACES) ?? "[]");
+export const keepPlaces = (names) => localStorage.setItem(PLACES, JSON.stringify(names));
+
+export function clear() {
+  localStorage.removeItem(PLACES);
+  return inside(["deliveries", "values", "outbox"], "readwrite", (...stores) => stores.forEach((s) => s.clear()));
+}
+
+// From now on nothing is read or written: what is still under way belongs to whoever signed out.
+export function close() {
+  closed = true;
+}

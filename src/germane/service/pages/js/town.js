@@ -12,6 +12,8 @@ const TITLE = "600 13px system-ui, sans-serif";
 export const FACES = ["#b3471d", "#2563a8", "#7a3fa0", "#a3246b", "#2f7a35", "#7d5a00"];
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
+export const isPlace = (position) => Array.isArray(position) && position.length === 2 && position.every(Number.isFinite);
+
 export class Town {
   constructor(canvas, map) {
     this.canvas = canvas;
@@ -64,7 +66,7 @@ export class Town {
   move(id, position, more = {}) {
     const now = performance.now();
     const person = this.people.get(id) ?? { lit: -1e9, fresh: true };
-    if (position) {
+    if (isPlace(position)) {
       const [x, y] = this.metres(position);
       const [fromX, fromY] = person.fresh || still.matches ? [x, y] : this.where(person, now);
       Object.assign(person, { x, y, fromX, fromY, since: now, fresh: false });
@@ -79,7 +81,7 @@ export class Town {
   }
 
   announce(seq, position, title) {
-    const [x, y] = position ? this.metres(position) : [this.map.width / 2, this.map.height / 2];
+    const [x, y] = isPlace(position) ? this.metres(position) : [this.map.width / 2, this.map.height / 2];
     this.messages = this.messages.filter((m) => performance.now() - m.since < SHOWN_MS);
     this.messages.push({ seq, x, y, title, since: performance.now(), reached: [] });
   }
