@@ -40,7 +40,7 @@ EXTRAS = {
     "run serve": ["cli", "nats", "postgres", "service"],
     "run synonyms": ["cli", "xml"],
     "run fetch": ["agent", "cli"],
-    "run learn": ["cli", "java", "spark", "sql"],
+    "run learn": ["cli", "java", "service", "spark", "sql"],
     "test": "agent demo dev flights nats postgres service skos sql xml".split(),
 }
 CHECKS = [
@@ -56,6 +56,8 @@ def main(arguments):
     if sys.version_info < OLDEST:
         return use_newer_python(arguments)
     if not arguments or arguments[0] not in ("demo", "run", "test"):
+        if arguments and arguments[0] not in ("-h", "--help", "help"):
+            print("dev.py: there is no command %r\n" % arguments[0], file=sys.stderr)
         print(__doc__.strip())
         return 0 if arguments[:1] in (["-h"], ["--help"], ["help"]) else 2
     command, rest = arguments[0], arguments[1:]

@@ -40,6 +40,11 @@ def test_an_old_python_is_told_what_is_missing(dev, monkeypatch, capsys):
     assert "needs Python 3.11 or newer; this is 3.8" in capsys.readouterr().err
 
 
+def test_an_unknown_command_is_named(dev, capsys):
+    assert dev.main(["foo"]) == 2
+    assert "no command 'foo'" in capsys.readouterr().err
+
+
 def test_who_reads_no_further_sees_no_traceback():
     """As in ``dev.py --help | head -1``."""
     reader, writer = os.pipe()
