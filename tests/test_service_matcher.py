@@ -182,6 +182,36 @@ def test_a_poisonous_event_is_a_dead_letter(kit, monkeypatch):
     assert (last, "ann") in kit.pairs()
 
 
+def test_a_batch_that_only_breaks_together(kit, monkeypatch):
+    """Events of which each is well by itself are played one by one, also after a start."""
+    kit.subscribe("a", "n > context.limit")
+    kit.work()
+    from germane import Filter
+
+    process = Filter.process
+
+    def breaks(self, events):
+        if len(events) > 1:
+            raise RuntimeError("a fault of the engine")
+        return process(self, events)
+
+    monkeypatch.setattr(Filter, "process", breaks)
+    first = kit.publish(change("ann", limit=1), message(n=5), message(n=0), message(n=6))
+    kit.subscribe("b", "n > 1", "bob")
+    last = kit.publish(message(n=7), message(n=8))
+    kit.work()
+    expected = {(seq, "ann"): ["a"] for seq in (first + 1, first + 3, last, last + 1)}
+    expected |= {(seq, "bob"): ["b"] for seq in (last, last + 1)}
+    assert kit.pairs() == expected
+    kit.new_matcher()
+    after = kit.publish(message(n=1), message(n=9))
+    kit.work()
+    assert kit.pairs() == expected | {
+        (after + 1, who): [id_] for who, id_ in (("ann", "a"), ("bob", "b"))
+    }
+    assert not kit.rows(tables.deadletters)
+
+
 def test_tenants_do_not_share_types_ids_or_contexts(kit):
     kit.subscribe("same", "n < context.limit", tenant=1)
     kit.subscribe("same", "n = 'text'", tenant=2)

@@ -198,6 +198,8 @@ def _array(values: list[Any]) -> Any:
             raise TypeError
         return pa.array(np.array(values, np.float64))
     if first is datetime:
+        if not all(type(v) is datetime for v in values):  # a context's may be a number, say
+            raise TypeError
         return pa.array(np.array([of_datetime(v) for v in values], np.int64)).cast(
             pa.timestamp("us", "UTC")
         )

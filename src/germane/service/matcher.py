@@ -82,6 +82,15 @@ class Matcher:
 
     def _load(self, number: int) -> Tenant:
         """A tenant as it was at its position: its snapshot, and the log from there."""
+        try:
+            return self._restore(number, Tenant.play)
+        except (LogError, sa.exc.DBAPIError):
+            raise
+        except Exception as error:  # together they break the filter; by itself each was well
+            journal.exception("replay_failed", tenant=number, error=repr(error))
+            return self._restore(number, _play_each)
+
+    def _restore(self, number: int, play: Callable[[Tenant, list[Stored]], object]) -> Tenant:
         started = time.monotonic()
         tenant = Tenant(number, self.settings.index, self._texts, self.holds)
         with self.engine.connect() as connection:
@@ -98,7 +107,7 @@ class Matcher:
             entries = logs.read_up_to(self.log, tenant.seq, position, number, MOST_SHARE)
             if not entries:
                 break
-            tenant.play(entries)
+            play(tenant, entries)
         tenant.seq = max(tenant.seq, position)
         self._saved[number] = (from_snapshot, time.monotonic())
         journal.info(
@@ -200,20 +209,20 @@ class Matcher:
             return self._play_carefully(number, entries)
 
     def _play_carefully(self, number: int, entries: list[Stored]) -> Step:
-        """Find the events of a batch that break the filter, and play it without them."""
+        """Play the events of a batch one by one, without those that break the filter.
+
+        So goes a batch, too, that breaks it though none of its events does by itself.
+        """
         poison: dict[int, str] = {}
         while True:
-            tenant = self._load(number)
+            tenant = self.tenants[number] = self._load(number)
             tenant.poison |= poison.keys()
-            self.tenants[number] = tenant
-            fault = _first_fault(tenant, _singly(entries))
+            step = Step()
+            fault = _play_singly(tenant, entries, step)
             if fault is None:
                 break
             poison |= fault
-        tenant = self.tenants[number] = self._load(number)
-        tenant.poison |= poison.keys()
-        step = tenant.play(entries)
-        tenant.seq = entries[-1].last
+        tenant.seq = max(tenant.seq, entries[-1].last)
         step.dead += [Dead(seq, POISON, reason) for seq, reason in poison.items()]
         return step
 
@@ -345,14 +354,23 @@ class Matcher:
 POISON = "poison"
 
 
-def _first_fault(tenant: Tenant, entries: list[Stored]) -> dict[int, str] | None:
-    """The seq of the first event that breaks the filter, with the reason; None if none does."""
-    for entry in entries:
+def _play_singly(tenant: Tenant, entries: list[Stored], step: Step) -> dict[int, str] | None:
+    """Play events one by one until one breaks the filter: its seq and the reason, if one does."""
+    for entry in _singly(entries):
+        if entry.last <= tenant.seq:  # taken before, with a part of its entry
+            continue
         try:
-            tenant.play([entry])
+            tenant.play([entry], step=step)
         except Exception as error:
             return {entry.seq: f"the filter failed: {error!r:.500}"}
     return None
+
+
+def _play_each(tenant: Tenant, entries: list[Stored]) -> None:
+    """Play events one by one."""
+    for entry in _singly(entries):
+        if entry.last > tenant.seq:
+            tenant.play([entry])
 
 
 def _singly(entries: list[Stored]) -> list[Stored]:
