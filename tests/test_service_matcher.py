@@ -10,6 +10,7 @@ import pytest
 import service_oracle
 from service_kit import CONDITIONS, Kit, change, message, nats_server, postgres_server, random_step
 
+from germane.model import GermaneError
 from germane.service import matcher as matching
 from germane.service import tables
 from germane.service.clock import SECOND
@@ -262,6 +263,29 @@ def test_graphs_come_and_change_in_the_sequence(kit):
         kit.work()
         expected[seq, "ann"] = ["a"]
         assert kit.pairs() == expected
+
+
+def test_a_name_that_a_graph_is_not_given_again_has_none(kit):
+    """The filter and the books agree; while a subscription reads it, the graph stays as it was."""
+    edges = [["Sports", "Ball"]]
+    kit.append(1, "graph", {"attribute": "topic", "attributes": ["likes"], "set": edges})
+    kit.subscribe("a", "likes WITHIN 'Sports'")
+    refused = kit.append(1, "graph", {"attribute": "topic", "attributes": None, "set": edges})
+    seq = kit.publish(message(likes=["Ball"]))
+    kit.append(1, "graph", {"attribute": "place", "attributes": None, "set": [["World", "Here"]]})
+    kit.work()
+    assert kit.pairs() == {(seq, "ann"): ["a"]}
+    [letter] = kit.rows(tables.deadletters)
+    assert letter.seq == refused
+    assert "likes" in letter.reason
+    kit.append(1, "unsubscribe", {"id": "a"})
+    kit.append(1, "graph", {"attribute": "topic", "attributes": None, "set": edges})
+    kit.work()
+    assert [row.attribute for row in kit.rows(tables.graphs)] == ["place", "topic"]
+    tenant = kit.matcher.tenants[1]
+    assert tenant.books.graphs.keys() == {"place", "topic"}
+    with pytest.raises(GermaneError):
+        tenant.filter.graph("likes")
 
 
 def test_put_replaces_and_null_removes(kit):

@@ -116,9 +116,12 @@ class Tenant:
         self.figures: list[dict[str, int]] = []  # of shares elsewhere, as they told last
         self.poison: set[int] = set()  # seqs of events that broke the filter: passed over
 
-    def play(self, entries: list[Stored], told: Pairs | None = None) -> Step:
-        """Take entries that follow on ``seq``; ``told`` is what shares elsewhere match in them."""
-        step = Step()
+    def play(
+        self, entries: list[Stored], told: Pairs | None = None, step: Step | None = None
+    ) -> Step:
+        """Take entries that follow on ``seq``; ``told`` is what shares elsewhere match in them, and
+        ``step`` what entries before them did that is not written yet."""
+        step = Step() if step is None else step
         run: list[Stored] = []
         for entry in entries:
             if entry.n == 1 and entry.seq in self.poison:
@@ -317,8 +320,9 @@ class Tenant:
             return
         graphs: dict[str, ContentGraph] = {}
         for main in self.books.main_graphs:
-            graph = ContentGraph.from_edges(edges_of(self.filter, main))
-            graphs |= dict.fromkeys(self.books.graph_names(main), graph)
+            if main != attribute:  # a name of its own that is not named again has none any more
+                graph = ContentGraph.from_edges(edges_of(self.filter, main))
+                graphs |= dict.fromkeys(self.books.graph_names(main), graph)
         graphs |= dict.fromkeys(names, ContentGraph.from_edges(edges))
         numbers = self.books.active
         bodies = self.texts(self.number, numbers)
