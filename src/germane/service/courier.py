@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import httpx
@@ -145,26 +146,37 @@ class Courier:
             await asyncio.sleep(1.0)
 
     def _page(self, tenant: int, sink: int) -> tuple[str, list[Row]]:
-        """The next rows of a sink; none if it is gone, and then all of them are dead."""
+        """The next rows of a sink; none if it is gone, and then all of them are dead, nor while the
+        first of them waits to be tried again."""
         o, s = tables.outbox, tables.sinks
+        moment = self.clock()
         with self.engine.connect() as connection:
             known = connection.execute(
                 sa.select(s.c.url, s.c.state).where(s.c.tenant == tenant, s.c.id == sink)
             ).first()
             found = connection.execute(
-                sa.select(o.c.tenant, o.c.delivery, o.c.sink, o.c.attempts)
-                .where(
-                    o.c.tenant == tenant, o.c.sink == sink, o.c.state == WAITING,
-                    o.c.due <= self.clock(),
-                )
+                sa.select(o.c.tenant, o.c.delivery, o.c.sink, o.c.attempts, o.c.due)
+                .where(o.c.tenant == tenant, o.c.sink == sink, o.c.state == WAITING)
                 .order_by(o.c.delivery)
                 .limit(PAGE)
-            ).all()  # fmt: skip
+            ).all()
         if known is None or known.state == GONE:
             with tables.writing(self.engine) as connection:
                 self._bury(connection, tenant, sink, "the sink is gone; resume it first")
             return "", []
-        return known.url, [Row(*row) for row in found]
+        due = list(takewhile(lambda row: row.due <= moment, found))
+        if found and not due:
+            self._line_up(tenant, sink)
+        return known.url, [Row(*row[:4]) for row in due]
+
+    def _line_up(self, tenant: int, sink: int) -> None:
+        """What came behind a row that is to be tried again waits as long as that."""
+        o = tables.outbox
+        mine = (o.c.tenant == tenant, o.c.sink == sink, o.c.state == WAITING)
+        first = sa.select(o.c.due).where(*mine).order_by(o.c.delivery).limit(1)
+        with tables.writing(self.engine) as connection:
+            due = connection.execute(first).scalar()
+            connection.execute(sa.update(o).where(*mine, o.c.due < due).values(due=due))
 
     async def send(self, client: httpx.AsyncClient, url: str, row: Row) -> bool:
         """Try one row; whether the next one may be tried."""
