@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -204,9 +205,21 @@ def random_step(choose: random.Random, people: list[str], ids: list[str]) -> tup
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, and that the system gives to nobody who asks for any."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def wait_until(holds, seconds: float = 120.0):
+    """What it is, once it is true: a busy machine takes its time."""
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < end, "it does not become true"
+        time.sleep(0.02)
+    return found
 
 
 def nats_server(folder: Path):
@@ -249,12 +262,14 @@ def postgres_server(folder: Path):
     wait_for_port(port)
     url = f"postgresql+psycopg://germane@127.0.0.1:{port}/postgres"
     engine = sa.create_engine(url)
-    for _ in range(100):
-        try:
+
+    def answers() -> bool:
+        with suppress(sa.exc.OperationalError):
             engine.connect().close()
-            break
-        except sa.exc.OperationalError:
-            time.sleep(0.1)
+            return True
+        return False
+
+    wait_until(answers)
     engine.dispose()
     return process, url
 
@@ -265,7 +280,7 @@ def _is_root() -> bool:
     return os.getuid() == 0
 
 
-def wait_for_port(port: int, seconds: float = 30.0) -> None:
+def wait_for_port(port: int, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with socket.socket() as probe:

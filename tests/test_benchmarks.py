@@ -492,6 +492,7 @@ def small_batching() -> dict:
     parameters = load_parameters()
     parameters["messages"] = 600
     parameters["budget"]["seconds"] |= {"cell": [0.002, 0.002], "warm_up": [0, 0]}
+    parameters["budget"]["seconds"] |= {"longest_batch": [1_000, 1_000]}  # no batch is left out
     parameters["budget"] |= {"rounds": 2, "warm_up_messages": 10, "least_warm_up_batches": 1}
     parameters["budget"] |= {"warm_up_batches": 2, "stream_from": 150, "checked_messages": 50}
     for experiment in parameters["experiments"]:

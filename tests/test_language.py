@@ -295,13 +295,13 @@ def test_a_full_stack_is_no_excuse(kind: str) -> None:
 def test_long_texts() -> None:
     with pytest.raises(ConditionError, match="at most 262,144"):
         parse("a = 1 AND " * MAX_LENGTH)
-    begin = time.perf_counter()
+    begin = time.process_time()
     wide = "a = 1 AND " * 26_000 + "a = 1"
     assert len(parse(wide).parts) == 26_001  # type: ignore[union-attr]
     for garbage in ("'" * 200_001, '"' * 200_001, "context " * 30_000, "((a=1)and" * 20_000):
         with pytest.raises(ConditionError):
             parse(garbage)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 TOKENS = (
@@ -510,7 +510,7 @@ def test_dnf() -> None:
 
 def test_dnf_never_blows_up() -> None:
     assert len(dnf(" AND ".join(f"(a{i} OR b{i})" for i in range(6))) or ()) == 64
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert dnf(" AND ".join(f"(a{i} OR b{i})" for i in range(7))) is None
     assert dnf(" AND ".join(f"(a{i} OR b{i})" for i in range(5_000))) is None
     items = ", ".join(map(str, range(20_000)))
@@ -518,7 +518,7 @@ def test_dnf_never_blows_up() -> None:
     assert kept is not None
     assert [type(literal) for literal in kept[0]] == [In, Compare]
     assert len(dnf("a IN (1, 2, 3) AND " + "b = 1 AND " * 20_000 + "c") or ()) == 3
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     assert to_dnf(to_nnf(parse("a OR b OR c")), cap=2) is None
 
 

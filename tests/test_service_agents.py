@@ -8,7 +8,7 @@ import pytest
 for needed in ("fastapi", "httpx", "uvicorn"):
     pytest.importorskip(needed)
 
-from service_kit import change, message
+from service_kit import change, message, wait_until
 from test_service_http import MANY, root, service, tenant, token_of  # noqa: F401
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.usefixtures("compiled")]
@@ -49,8 +49,7 @@ def publish(tenant, topic, *before):  # noqa: F811
 
 def received(tenant, seq):  # noqa: F811
     """Deliveries of a message."""
-    while said(tenant.get("/stats"))["position"] < seq:
-        pass
+    wait_until(lambda: said(tenant.get("/stats"))["position"] >= seq)
     found = said(tenant.get("/deliveries", params={"subscriber": "ann", "limit": 1000}))
     return [each for each in found["deliveries"] if each["seq"] == seq]
 
@@ -205,11 +204,13 @@ def test_one_undo_takes_back_feedback_on_a_digest(ann):
     for _ in range(4):
         seq = publish(ann, "Talks")
     received(ann, seq)
-    digest, end = {}, time.monotonic() + 30
-    while not digest.get("digest"):
-        assert time.monotonic() < end
+
+    def last_if_digest():
         found = said(ann.get("/deliveries", params={"subscriber": "ann", "limit": 1000}))
-        digest = found["deliveries"][-1]
+        last = found["deliveries"][-1]
+        return last if last["digest"] else None
+
+    digest = wait_until(last_if_digest)
     assert len(digest["items"]) == 4
     n = said(ann.get("/agents/ann"))["feedback"]
     assert len(tell(ann, digest)) == n + 4

@@ -135,10 +135,10 @@ def test_many_writers(make):
 def test_wait_is_woken(make):
     log, other = make(), make()
     woken = []
-    thread = threading.Thread(target=lambda: woken.append(log.wait(0, 20.0)))
+    thread = threading.Thread(target=lambda: woken.append(log.wait(0, 120.0)))
     thread.start()
     other.append([Entry(1, "events", b"[]", 1)])
-    thread.join(10)
+    thread.join(60)
     assert woken == [True]
 
 

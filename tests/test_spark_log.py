@@ -102,7 +102,7 @@ def test_the_matcher(session, kit):
         while part == 2 and thread.is_alive() and not done(matcher):
             time.sleep(0.05)
         matcher.stopping = True
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
         driver_log.close()
     assert len(matcher.tenants[1].filter) == 0

@@ -36,7 +36,7 @@ def warm() -> None:
     f.process(pa.table(events))
 
 
-STILL_S = 30.0
+STILL_S = 240.0
 """Then a worker goes on: nobody came to kill it."""
 
 

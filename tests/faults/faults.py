@@ -16,7 +16,7 @@ from tests.faults.process import Failed, kill
 from tests.faults.sinks import ORDER
 
 Fault = Callable[[Play, random.Random], None]
-BATCH_S = 60
+BATCH_S = 180
 """A micro-batch has begun, or ended, by then."""
 CUTS = ("any time", "at once", "computing", "writing", "written", "done")
 """Where in a micro-batch a driver is killed."""

@@ -18,20 +18,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from service_kit import free_port
+
 from tests.faults import TESTS
 from tests.faults.process import born, children, command, kill
 
-UP_S = 90.0
-CAUGHT_UP_S = 90.0
+UP_S = 300.0
+CAUGHT_UP_S = 300.0
+ANSWER_S = 120.0
+"""So long a request may take: longer than the matcher lets a question wait."""
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
 JSON = {"Content-Type": "application/json"}
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def nats_server() -> str | None:
@@ -66,7 +63,7 @@ class Broker:
             self.process = subprocess.Popen(
                 [program, "-c", str(settings)], stdout=log, stderr=log, start_new_session=True
             )
-        end = time.monotonic() + 30
+        end = time.monotonic() + UP_S
         while time.monotonic() < end:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
@@ -201,7 +198,7 @@ class Installation:
 
     def _ask(self, method: str, path: str, body: Any, kind: dict[str, str]) -> tuple[int, bytes]:
         """One request over a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=ANSWER_S)
         try:
             headers = {
                 "Authorization": f"Bearer {self.token}",

@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.faults import TESTS
 
-START_S = 240
-ANSWER_S = 240
+START_S = 600
+ANSWER_S = 600
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Quick to start: a driver does not live long here."""
 

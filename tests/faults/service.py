@@ -34,11 +34,20 @@ import naive
 import naive_cesql
 
 from tests.faults import TESTS
-from tests.faults.installation import BATCH, Installation, Refused, nats_server
+from tests.faults.installation import (
+    ANSWER_S,
+    BATCH,
+    CAUGHT_UP_S,
+    Installation,
+    Refused,
+    nats_server,
+)
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS_EACH = 20
 """Rounds that an installation lives."""
+BUSY_EVENTS = 100
+"""So much is published before anything is killed."""
 PEOPLE = [f"person-{i}" for i in range(12)]
 ROOMS = ("A1", "A2", "B1", "Hall")
 KINDS = ("talk", "walk", "alarm")
@@ -130,11 +139,17 @@ class Load:
         """End, with what is on its way."""
         self.stopping.set()
         for client in self.clients:
-            client.join(90)
+            client.join(CAUGHT_UP_S + ANSWER_S)
             if client.is_alive():
-                raise Wrong("a request got no answer in 90 s")
+                raise Wrong("a request got no answer for minutes")
         if self.errors:
             raise Wrong(self.errors[0])
+
+    def wait_until_busy(self) -> None:
+        """Until much has been promised: else a slow machine had nothing to lose."""
+        end = time.monotonic() + CAUGHT_UP_S
+        while self.counts["events"] < BUSY_EVENTS and time.monotonic() < end and not self.errors:
+            time.sleep(0.01)
 
     def _work(self, name: str) -> None:
         pick = random.Random(name)
@@ -220,6 +235,7 @@ class Scene:
         load = Load(self.service, f"{seed}", pick.choice((2, 3, 4)))
         struck = []
         try:
+            load.wait_until_busy()
             for role in faults:
                 time.sleep(pick.uniform(0.05, 0.9))
                 if self.service.kill(role):
