@@ -360,7 +360,7 @@ def test_postgresql_takes_no_nul(tmp_path):
     finally:
         kit.close()
         process.terminate()
-        process.wait(20)
+        process.wait(120)
         shutil.rmtree(folder)
 
 
@@ -414,7 +414,7 @@ def test_lives_on_servers(where, tmp_path):
     finally:
         kit.close()
         process.terminate()
-        process.wait(20)
+        process.wait(120)
         shutil.rmtree(folder)
 
 
