@@ -834,6 +834,19 @@ def test_nobody_locks_everybody_out(service, root):
     assert root.get("/tenants").status_code == 200
 
 
+def test_tokens_of_other_tenants_are_not_there(service, root, tenant):
+    [first] = [t["id"] for t in root.get("/tokens").json()["tokens"] if t["role"] == "root"][:1]
+    assert tenant.delete(f"/tokens/{first}").status_code == 404
+
+
+def test_a_question_that_is_too_large_is_said_to_be(service, tenant, monkeypatch):
+    monkeypatch.setattr("germane.service.api.state.LONGEST", 10_000)
+    body = {"subscriber": "ann", "filters": [{"exact": {"type": "x" * 20_000}}]}
+    answer = tenant.post("/subscriptions", json=body)
+    assert answer.status_code == 413, answer.text
+    assert "10,000 are the most" in answer.json()["error"]
+
+
 def test_rates_are_limited(service, tenant, monkeypatch):
     from dataclasses import replace
 
@@ -1032,6 +1045,17 @@ def test_dead_events_are_driven_again(tenant):
     assert tenant.post(f"/deadletters/{letters[0]['id']}:redrive", json=fixed).json()["seq"]
     assert received(tenant, 1)[0]["event"]["id"] == "good"
     assert tenant.get("/deadletters").json()["deadletters"] == []
+
+
+def test_a_dead_event_is_not_replaced_by_what_cannot_be_written(tenant):
+    tenant.post("/subscriptions", json={"subscriber": "ann", "condition": "n > 1"})
+    publish(tenant, message(n="a word"))
+    [letter] = wait_until(lambda: tenant.get("/deadletters").json()["deadletters"])
+    path = f"/deadletters/{letter['id']}:redrive"
+    event = json.dumps({"event": message(n="\ud800")})
+    answer = tenant.post(path, content=event, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    assert tenant.post(path, json={"event": message(n=5)}).status_code == 200
 
 
 def test_a_dead_event_is_driven_again_once(tenant):

@@ -92,7 +92,11 @@ def entry_of(tenant: int, event: dict[str, Any] | None) -> Entry:
     """An event on its way into the log again."""
     if event is None:
         raise InvalidValue("the log does not have this event any more; give it as 'event'")
-    return Entry(tenant, EVENTS, cloudevents.admit(msgspec.json.encode(event), False).body)
+    try:
+        body = msgspec.json.encode(event)
+    except (OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidValue(f"an event is JSON in Unicode: {error}") from None
+    return Entry(tenant, EVENTS, cloudevents.admit(body, False).body)
 
 
 def driven(engine: sa.Engine, tenant: int, id_: str, seq: int) -> None:

@@ -291,7 +291,7 @@ def revoke_token(
     t = tables.tokens
     with tables.writing(api.engine) as connection:
         # Locked, so that two who hold the last two root tokens do not revoke each other's.
-        wanted = (t.c.role == tokens.ROOT, t.c.revoked.is_(None))
+        wanted = (t.c.tenant == holder.tenant, t.c.role == tokens.ROOT, t.c.revoked.is_(None))
         roots = connection.execute(sa.select(t.c.id).where(*wanted).with_for_update()).scalars()
         _check_root(id, set(roots), holder)
         changed = connection.execute(

@@ -15,6 +15,7 @@ from germane.service.api.problems import Problem
 from germane.service.clock import Clock, now
 from germane.service.log import Entry, Log, LogError, LogFull
 from germane.service.metrics import Metrics
+from germane.service.questions import LONGEST
 from germane.service.reader import Reader
 from germane.service.settings import Settings
 from germane.service.tokens import Holder, Tokens
@@ -140,13 +141,17 @@ class Line:
 
     async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         """One question, one answer; a matcher that never answers holds nobody for longer."""
+        line = msgspec.json.encode(question) + b"\n"
+        if len(line) > LONGEST:  # the matcher would hang up
+            words = f"this asks {len(line):,} bytes of the matcher; {LONGEST:,} are the most"
+            return {"error": words, "status": 413}
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await self._ask(question)
+                return await self._ask(line)
         except TimeoutError:
             return {"error": "the matcher is busy", "status": 503}
 
-    async def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, question: bytes) -> dict[str, Any]:
         async with self._lock:
             for _ in range(2):  # the matcher may have been started again since the last one
                 try:
@@ -155,7 +160,7 @@ class Line:
                             self._path, limit=1 << 26
                         )
                     reader, writer = self._streams
-                    writer.write(msgspec.json.encode(question) + b"\n")
+                    writer.write(question)
                     await writer.drain()
                     line = await reader.readline()
                     if line:
