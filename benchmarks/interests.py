@@ -117,9 +117,9 @@ def live(person: Person, make: Make) -> Lived:
 
 def recover(person: Person) -> Lived:
     """The same with who knows all but what is new."""
-    days = Days(person)
+    days, changed = Days(person), person.changed()
     before = others(person)[KNOWS]
-    after = days.spend(person.changed(), KnowsTheRest(person), AFTER)
+    after = days.spend(changed, KnowsTheRest(person, changed), AFTER)
     return Lived([before] * len(BEFORE), after, [before, float(np.mean(days.shown))])
 
 
@@ -169,8 +169,8 @@ def judge(means: dict[str, Any]) -> list[Bar]:
         Bar("with context / keyword subscription", before / means[KEYWORDS], 3.0),
         Bar("pieces of feedback to recover, three tastes", recovery(means[WITH]), 50, False, ""),
         *(
-            one_taste.judge(where, curves[WITH], AFTER, RECOVERED)
-            for where, curves in means[ONE].items()
+            one_taste.judge(way, curves[WITH], AFTER, RECOVERED)
+            for way, curves in means[ONE].items()
         ),
     ]
 
@@ -194,8 +194,8 @@ def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> d
         console.print(f"{len(people)} people, {name}")
         curves[name] = lives(people, partial(live, make=make) if make else recover)
         if name in (WITH, CEILING):
-            for where, curve in moved.items():
-                curve[name] = lives(people, partial(one_taste.move, make=make, where=where))
+            for way, curve in moved.items():
+                curve[name] = lives(people, partial(one_taste.move, make=make, way=way))
 
     def means(which: slice) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -208,8 +208,8 @@ def measure(n_people: int, seeds: list[int], makes: dict[str, Make | None]) -> d
                 for part, rows in zip(Lived._fields, columns, strict=True)
             }
         found[ONE] = {
-            where: {name: one_taste.summed(rows[which]) for name, rows in curves.items()}
-            for where, curves in moved.items()
+            way: {name: one_taste.summed(rows[which]) for name, rows in curves.items()}
+            for way, curves in moved.items()
         }
         return found
 
@@ -235,8 +235,8 @@ def show(means: dict[str, Any]) -> None:
     table.add_row("relevant, of what was shown", *shown)
     table.add_row("pieces to recover", *(f"{recovery(means[name]):.0f}" for name in learners))
     console.print(table)
-    for where, curve in means[ONE].items():
-        one_taste.show(where, curve, AFTER, RECOVERED)
+    for way, curve in means[ONE].items():
+        one_taste.show(way, curve, AFTER, RECOVERED)
 
 
 def _parts(value: Any) -> Any:
@@ -289,8 +289,9 @@ def draw(means: dict[str, Any], out: Path) -> None:
     from .figures import dress, finish, panels
 
     out.mkdir(parents=True, exist_ok=True)
-    figure, grid = panels(2, rows=2)
-    axes = grid.ravel()
+    figure, grid = panels(2, rows=3)
+    *axes, spare = grid.ravel()
+    spare.set_axis_off()
     for panel, phase, pieces in ((axes[0], "before", BEFORE), (axes[1], "after", AFTER)):
         for name, value in means.items():
             if "shown" in _parts(value) and (name != CEILING or phase == "after"):
@@ -307,7 +308,7 @@ def draw(means: dict[str, Any], out: Path) -> None:
         at_x = AFTER[-1] if at else AFTER[-2]
         axes[1].annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
     axes[1].axvline(50, linestyle=":", linewidth=0.8, color="0.5")
-    for panel, (where, curves) in zip(axes[2:], means[ONE].items(), strict=True):
+    for panel, (way, curves) in zip(axes[2:], means[ONE].items(), strict=True):
         for at, (name, curve) in enumerate(curves.items()):
             style, color = "--" if at else "-", f"C{2 * at}"
             panel.plot(
@@ -321,7 +322,7 @@ def draw(means: dict[str, Any], out: Path) -> None:
             panel.annotate(words, (at_x, back), ha="right", va=below, fontsize=7)
         panel.axvline(50, linestyle=":", linewidth=0.8, color="0.5")
         panel.set_ylim(0, 1)
-        dress(panel, f"after one changed, {where}", "pieces of feedback since", "precision@10")
+        dress(panel, f"after one taste changed: {way}", "pieces of feedback since", "precision@10")
     dress(axes[0], "learning", "pieces of feedback", "precision@10")
     dress(axes[1], "after three of ten tastes changed", "pieces of feedback since", "precision@10")
     for at, panel in enumerate(axes):

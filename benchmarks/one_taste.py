@@ -1,10 +1,15 @@
 """One taste of ten changes: how soon is that made up for?
 
-`interests` changes three tastes at once. Here exactly one changes: the one that holds most often,
-by the same draw, with the same noise, after the same 300 pieces of feedback. Precision is measured
-over the same held-out windows, twice: *everywhere*, in the contexts of every day, as `interests`
-does, and only in contexts in which that taste *holds* (they are drawn anew; its successor holds in
-the same ones), where nothing is untouched by the change.
+`interests` changes three tastes at once. Here exactly one changes, with the same noise, after the
+same 300 pieces of feedback. It is measured in three ways:
+
+- *any one*: a taste that is drawn among the ten, in the contexts of every day: what somebody can
+  expect whose taste changes;
+- *the strongest*: the one that holds most often, which hurts most, in the contexts of every day;
+- *the strongest, where it holds*: the same, only in contexts in which that taste holds (they are
+  drawn anew; its successor holds in the same ones), where nothing is untouched by the change.
+
+The held-out windows are those of `interests`.
 
 The successor may be rarer or more frequent than what it succeeds, and then a precision of before is
 out of reach, or is reached too easily. So a learner is compared with who knows the tastes of the
@@ -16,6 +21,7 @@ contexts in which the change cannot be noticed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,13 +35,36 @@ from .tastes import Context, Person
 ONE, MANY = 1, 400  # tastes that change; contexts of which some are chosen
 
 
+class Way(NamedTuple):
+    """Whose place another taste takes; and the contexts in which precision is measured."""
+
+    change: Callable[[Person], Person]
+    contexts: Callable[[Person, int], list[Context]]
+
+
 class Moved(NamedTuple):
-    """Precision where the taste holds; of a learner and of who knows, before and after."""
+    """Precision of a learner and of who knows, before and after."""
 
     before: float
     after: list[float]
     knew: float
     knows: float
+
+
+def strongest(person: Person) -> Person:
+    """The same person, whose strongest taste is another now."""
+    return person.changed(ONE)
+
+
+def any_one(person: Person) -> Person:
+    """The same person, one of whose tastes is another now; both are drawn."""
+    rng = np.random.default_rng([person.world.seed, 7, person.number])
+    had = {interest.topic for interest in person.interests}
+    fresh = str(rng.choice(sorted(set(person.world.candidates) - had)))
+    interests = list(person.interests)
+    at = int(rng.integers(len(interests)))
+    interests[at] = interests[at]._replace(topic=fresh)
+    return replace(person, interests=tuple(interests))
 
 
 def everywhere(person: Person, n: int) -> list[Context]:
@@ -44,17 +73,19 @@ def everywhere(person: Person, n: int) -> list[Context]:
 
 
 def where_it_holds(person: Person, n: int) -> list[Context]:
-    """So many contexts, in which the taste that changes first holds."""
-    changed = person.changed(ONE)
+    """So many contexts, in which the strongest taste holds."""
+    changed = strongest(person)
     pairs = zip(person.interests, changed.interests, strict=True)
     old = next(a for a, b in pairs if a.topic != b.topic)
     holding = [c for c in person.contexts(MANY, salt=6) if person._holds(old, c)]
     return [holding[at % len(holding)] for at in range(n)]
 
 
-MEASURED: dict[str, Callable[[Person, int], list[Context]]] = {
-    "everywhere": everywhere,
-    "where it holds": where_it_holds,
+ANY, STRONGEST, WHERE = "any one", "the strongest", "the strongest, where it holds"
+MEASURED = {
+    ANY: Way(any_one, everywhere),
+    STRONGEST: Way(strongest, everywhere),
+    WHERE: Way(strongest, where_it_holds),
 }
 
 
@@ -67,13 +98,14 @@ def knower(person: Person) -> Any:
     return rank
 
 
-def move(person: Person, make: Make | None, where: str) -> Moved:
+def move(person: Person, make: Make | None, way: str) -> Moved:
     """A person's life with a learner, or, without one, with who knows all but the new topic."""
-    days, after = Days(person), person.changed(ONE)
-    held = MEASURED[where](person, len(days.held))
+    change, contexts = MEASURED[way]
+    days, after = Days(person), change(person)
+    held = contexts(person, len(days.held))
     knew, knows = (precision(taste, held, knower(taste)) for taste in (person, after))
     if make is None:
-        learner: Any = KnowsTheRest(person, ONE)
+        learner: Any = KnowsTheRest(person, after)
         before = knew
     else:
         learner = make(person.world, person)
@@ -103,15 +135,15 @@ def recovery(curve: dict[str, Any], checkpoints: tuple[int, ...], least: float) 
     return min((n for n, share in pairs if share >= back), default=np.inf)
 
 
-def judge(where: str, curve: dict[str, Any], checkpoints: tuple[int, ...], least: float) -> Bar:
-    text = f"pieces of feedback to recover, one taste, {where}"
+def judge(way: str, curve: dict[str, Any], checkpoints: tuple[int, ...], least: float) -> Bar:
+    text = f"pieces of feedback to recover, one taste, {way}"
     return Bar(text, recovery(curve, checkpoints, least), 50, False, "")
 
 
 def show(
-    where: str, curves: dict[str, dict[str, Any]], checkpoints: tuple[int, ...], least: float
+    way: str, curves: dict[str, dict[str, Any]], checkpoints: tuple[int, ...], least: float
 ) -> None:
-    table = Table(f"one taste changed, {where}", *curves)
+    table = Table(f"one taste changed, {way}", *curves)
     rows = [("before", [f"{c['before']:.3f}" for c in curves.values()])]
     for at, pieces in enumerate(checkpoints):
         values = [

@@ -15,23 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from .tastes import DISLIKED, LIKED, N_CHANGED, WRONG, Context, Person, Reaction
+from .tastes import DISLIKED, LIKED, WRONG, Context, Person, Reaction
 
 SPREAD = 0.7  # of the logarithm of seconds read, as in `Person.react`
 
 
 class KnowsTheRest:
-    """Learns which three topics are new; everything else it knows."""
+    """Learns which topics are new; everything else it knows."""
 
-    def __init__(self, person: Person, count: int = N_CHANGED) -> None:
-        after = person.changed(count)
+    def __init__(self, person: Person, after: Person) -> None:
         pairs = list(zip(person.interests, after.interests, strict=True))
         self.person, self.world = person, person.world
         self.ended = [old for old, new in pairs if old.topic != new.topic]
         self.stayed = [old for old, new in pairs if old.topic == new.topic]
         had = {interest.topic for interest in person.interests}
         self.topics = sorted(set(person.world.candidates) - had)
-        n = len(self.topics)
+        n, count = len(self.topics), len(self.ended)
         self.chances = np.ones((n,) * count)  # of each triple of topics, if three are new
         same = np.arange(n)
         for a, b in combinations(range(count), 2):  # drawn without replacement

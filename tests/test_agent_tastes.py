@@ -125,7 +125,8 @@ def test_the_measure_gives_full_marks_to_who_knows_until_tastes_change(people):
 def test_who_knows_all_but_the_new_finds_it_out(people):
     """The posterior is Bayes', by hand for one piece; in the end it is sure of the right ones."""
     person, world = people[3], people[3].world
-    knows, context = oracle.KnowsTheRest(person), person.contexts(1, salt=1)[0]
+    taste = person.changed()
+    knows, context = oracle.KnowsTheRest(person, taste), person.contexts(1, salt=1)[0]
     window = world.windows[0]
     prior = knows._relevant(context, window)
     unsure = [at for at in range(len(window)) if 0.0 < prior[at] < 1.0]
@@ -135,8 +136,8 @@ def test_who_knows_all_but_the_new_finds_it_out(people):
     odds = prior[at] / (1 - prior[at]) * liked / not_liked
     assert knows._relevant(context, window)[at] == pytest.approx(odds / (1 + odds))
 
-    days, taste = interests.Days(person), person.changed()
-    knows = oracle.KnowsTheRest(person)
+    days = interests.Days(person)
+    knows = oracle.KnowsTheRest(person, taste)
     days.spend(taste, knows, (0, 400))
     fresh = [i.topic for i in taste.interests if i not in person.interests]
     best = np.unravel_index(np.argmax(knows.chances), knows.chances.shape)
@@ -151,7 +152,7 @@ def test_keywords_find_some_and_who_knows_finds_most(people):
     assert sorted(ranked, key=mean.get) == ranked
 
 
-def test_one_taste_is_measured_where_it_holds_and_everywhere(people):
+def test_one_taste_is_measured_in_three_ways(people):
     """Who knows the old tastes loses by the change; who knows all but the new comes back."""
     person, new = people[2], people[2].changed(1)
     gone = {i.topic for i in person.interests} - {i.topic for i in new.interests}
@@ -159,15 +160,28 @@ def test_one_taste_is_measured_where_it_holds_and_everywhere(people):
     assert len(held) == 5
     assert all(gone <= person.active(context) for context in held)
     lost = {}
-    for where in one_taste.MEASURED:
-        stuck = one_taste.summed([one_taste.move(person, _Knows, where)])
+    for way in one_taste.MEASURED:
+        stuck = one_taste.summed([one_taste.move(person, _Knows, way)])
         assert stuck["share before"] == pytest.approx(1.0)
         assert len(set(stuck["after"])) == 1
-        lost[where] = 1.0 - stuck["after"][0] / stuck["before"]
-        assert lost[where] > 0.05
+        lost[way] = 1.0 - stuck["after"][0] / stuck["before"]
+        assert lost[way] > 0.05
         assert one_taste.recovery(stuck, interests.AFTER, 0.95) == np.inf
-        back = one_taste.summed([one_taste.move(person, None, where)])
+        back = one_taste.summed([one_taste.move(person, None, way)])
         assert one_taste.recovery(back, interests.AFTER, 0.95) < np.inf
         assert back["after"][-1] > stuck["after"][-1]
-    assert lost["everywhere"] < lost["where it holds"]
+    assert lost[one_taste.STRONGEST] < lost[one_taste.WHERE]
     assert one_taste.everywhere(person, 5) == interests.Days(person).held[:5]
+
+
+def test_any_taste_may_be_the_one_that_changes(people):
+    """One interest gets another topic, and which one differs between people."""
+    places = []
+    for person in people:
+        after = one_taste.any_one(person)
+        pairs = list(enumerate(zip(person.interests, after.interests, strict=True)))
+        [at] = [n for n, (old, new) in pairs if old.topic != new.topic]
+        assert person.interests[at].where == after.interests[at].where
+        assert after.interests[at].topic not in {i.topic for i in person.interests}
+        places.append(at)
+    assert len(set(places)) > 4
