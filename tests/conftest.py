@@ -46,11 +46,14 @@ def f():
 
 @pytest.fixture(scope="session")
 def compiled():
-    """The matcher's kernels on disk: a process that is killed while it compiles begins again."""
+    """The matcher's kernels on disk: a process that is killed while it compiles begins again.
+
+    And what waits for a matcher, waits for no compilation.
+    """
     from germane.service.warming import rehearse
 
-    assert rehearse("begin")
-    assert rehearse("mixed")
+    for part in ("begin", "mixed", "graphs", "places", "addresses"):
+        assert rehearse(part)
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ CHROMIUM = next(
 AXE = Path(os.environ.get("GERMANE_AXE", ROOT / "node_modules/axe-core/axe.min.js"))
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 860}
 MANY = {"Content-Type": "application/cloudevents-batch+json"}
-WAIT_MS = 20_000  # a busy machine is no failure
+WAIT_MS = 60_000  # a busy machine is no failure
 expect.set_options(timeout=WAIT_MS)
 TOPICS = [("News", t) for t in ("Sports", "Culture")] + [
     ("Sports", "Baseball"), ("Sports", "Running"), ("Culture", "Music"), ("Culture", "Talks"),
@@ -106,7 +106,7 @@ class Town:
         self.supervisor = Supervisor(settings, errors=self.journal)
         self.supervisor.start()
         self.http = httpx.Client(
-            base_url=self.base, headers={"Authorization": f"Bearer {self.root}"}, timeout=60
+            base_url=self.base, headers={"Authorization": f"Bearer {self.root}"}, timeout=120
         )
         self.ready()
         self.send("PUT", "/graphs/topic", {"edges": TOPICS})
@@ -115,7 +115,7 @@ class Town:
         self.settled()
 
     def ready(self):
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while not self.supervisor.is_ready():
             assert time.monotonic() < end, "the service does not start"
             self.supervisor.watch()
@@ -123,7 +123,7 @@ class Town:
 
     def send(self, method, path, body=None, headers=None):
         """A request; while the matcher compiles its kernels for the first time, again and again."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while True:
             answer = self.http.request(method, path, json=body, headers=headers)
             if answer.status_code != 503 or time.monotonic() > end:
@@ -140,11 +140,22 @@ class Town:
         }  # fmt: skip
         return self.send("POST", "/events", [event], MANY)["last"]
 
-    def settled(self):
-        """Until the matcher has taken everything."""
-        last = self.send("GET", "/stats")["log"]["last"]
-        while self.send("GET", "/stats")["position"] < last:
+    def settled(self, headers=None):
+        """Until the matcher has taken everything of a tenant."""
+        last = self.send("GET", "/stats", headers=headers)["log"]["last"]
+        while self.send("GET", "/stats", headers=headers)["position"] < last:
             time.sleep(0.05)
+
+    def told(self, path, headers=None):
+        """What the service says when everything has been taken: an answer waits but a moment."""
+        self.settled(headers)
+        return self.send("GET", path, headers=headers)
+
+    def sent(self, method, path, body=None, headers=None):
+        """A change, when it has been taken; its answer."""
+        answer = self.send(method, path, body, headers)
+        self.settled(headers)
+        return answer
 
     def person(self, name, *conditions, **context):
         """Somebody with subscriptions and a context; a token."""
@@ -214,6 +225,14 @@ def box_of(locator):
         assert time.monotonic() < end, locator
 
 
+def keep_toasts(page):
+    """They stay until the next: a slow machine may come late to press what is in them."""
+    page.add_init_script("""{
+        const after = setTimeout;
+        setTimeout = (f, ms, ...more) => after(f, ms === 8000 ? 1e9 : ms, ...more);
+    }""")
+
+
 def titles(page):
     return page.locator(".item h3").all_inner_texts()
 
@@ -256,7 +275,7 @@ def test_subscribe_move_and_receive_live(town, pages):
     expect(page.locator("#verdict")).to_have_text("✓ Valid")
     expect(page.locator("h2", has_text="Would have brought")).to_contain_text("of the last")
     expect(page.locator(".examples")).to_contain_text("Old concert")
-    assert "Old game" not in page.locator(".examples").inner_text()
+    expect(page.locator(".examples")).not_to_contain_text("Old game")
     page.fill("#condition", "topic WITHIN 'Culture' AND context.task = ")
     expect(page.locator("#verdict")).to_contain_text("expected")
     expect(page.get_by_role("button", name="Subscribe")).to_be_disabled()
@@ -279,7 +298,7 @@ def test_subscribe_move_and_receive_live(town, pages):
     expect(page.locator(".item .why")).to_contain_text("Culture, while my task is leisure")
     page.click(".item h3 button")
     expect(page.locator(".steps li").first).to_contain_text("context.task = 'leisure'")
-    assert town.send("GET", "/contexts/ann")["values"]["task"] == "leisure"
+    assert town.told("/contexts/ann")["values"]["task"] == "leisure"
 
 
 @needs_browser
@@ -287,6 +306,7 @@ def test_feedback_changes_what_comes_next(town, pages):
     """Kept and dismissed messages teach the agent; the person sees why, pins, mutes, erases."""
     token = town.person("lea", "topic WITHIN 'News'", task="leisure")
     page = pages()
+    keep_toasts(page)
     signed_in(page, town, token)
     page.click("#tabs >> text=Subscriptions")
     page.get_by_label("Bring me that, too").check()
@@ -304,7 +324,7 @@ def test_feedback_changes_what_comes_next(town, pages):
         expect(song.get_by_role("button", name="Kept")).to_be_visible()
         game.get_by_role("button", name="Less like this").click()
         expect(game).to_have_count(0)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while town.send("GET", "/agents/lea")["feedback"] < 8:
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -337,7 +357,7 @@ def test_feedback_changes_what_comes_next(town, pages):
 
 
 def rows(town, name):
-    return town.send("GET", f"/subscriptions?subscriber={name}")["subscriptions"]
+    return town.told(f"/subscriptions?subscriber={name}")["subscriptions"]
 
 
 @needs_browser
@@ -376,7 +396,7 @@ def test_a_lost_connection_resumes_without_loss_or_doubles(town, pages):
     town.settled()
     page.context.set_offline(False)
     expected = [f"run {number}" for number in range(5, -1, -1)]
-    expect(page.locator(".item h3")).to_have_text(expected, timeout=60_000)
+    expect(page.locator(".item h3")).to_have_text(expected, timeout=WAIT_MS)
 
     town.supervisor.children["api"].process.kill()
     expect(page.locator("#state")).to_have_text("Reconnecting…", timeout=WAIT_MS)
@@ -385,18 +405,19 @@ def test_a_lost_connection_resumes_without_loss_or_doubles(town, pages):
     for number in range(6, 9):
         town.publish(f"run {number}", "Running")
     expected = [f"run {number}" for number in range(8, -1, -1)]
-    expect(page.locator(".item h3")).to_have_text(expected, timeout=60_000)
+    expect(page.locator(".item h3")).to_have_text(expected, timeout=WAIT_MS)
     page.reload()
     expect(page.locator(".item h3")).to_have_text(expected)
-    expect(page.locator("#state")).to_have_text("Live", timeout=60_000)
-    time.sleep(0.5)
-    assert titles(page) == expected
+    expect(page.locator("#state")).to_have_text("Live", timeout=WAIT_MS)
+    town.publish("run 9", "Running")  # what came twice would be there before it
+    expect(page.locator(".item h3")).to_have_text(["run 9", *expected])
 
 
 @needs_browser
 def test_it_opens_without_a_network_and_sends_feedback_later(town, pages):
     token = town.person("cleo", "topic WITHIN 'Music'")
     page = pages()
+    keep_toasts(page)
     signed_in(page, town, token)
     town.publish("First song", "Music")
     town.publish("Second song", "Music")
@@ -429,16 +450,17 @@ def test_feedback_that_waited_says_when_and_where_it_was_given(town, pages):
     pressed = time.time()
     page.get_by_role("button", name="Keep").click()
     expect(page.get_by_role("button", name="Kept", exact=True).last).to_be_visible()
+    shown = time.time()
     town.send("PATCH", "/agents/nina/context", {"task": "work"})
     page.wait_for_timeout(6_000)
     page.context.set_offline(False)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (pieces := town.send("GET", "/agents/nina/export")["pieces"]):
         assert time.monotonic() < end
         time.sleep(0.1)
     [(_, topics, context, kind, _, at)] = pieces
     assert (topics, kind, dict(context)["task"]) == (["Music"], "kept", "leisure")
-    assert abs(at - pressed) < 5
+    assert pressed - 1 <= at <= shown + 1
 
 
 @needs_browser
@@ -448,18 +470,20 @@ def test_feedback_counts_though_the_clock_is_ahead(town, pages):
     page.add_init_script("const now = Date.now; Date.now = () => now() + 600_000;")
     signed_in(page, town, token)
     town.publish("A song", "Music")
+    pressed = time.time()
     page.locator(".item").get_by_role("button", name="Keep").click()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (pieces := town.send("GET", "/agents/olga/export")["pieces"]):
         assert time.monotonic() < end
         time.sleep(0.1)
-    assert abs(pieces[0][5] - time.time()) < 60
+    assert pressed - 1 <= pieces[0][5] <= time.time() + 1
 
 
 @needs_browser
 def test_what_is_taken_back_is_told_to_the_agent(town, pages):
     """In the order of the presses, also when all of them waited for a network."""
     page = pages()
+    keep_toasts(page)
     signed_in(page, town, town.person("uma", "topic WITHIN 'Music'"))
     sent = []
 
@@ -493,9 +517,14 @@ def test_what_is_taken_back_is_told_to_the_agent(town, pages):
     until(page, lambda: sent == pressed)
 
 
+def too_wide(page):
+    """Whether something has to be scrolled to sideways."""
+    return page.evaluate("document.documentElement.scrollWidth - innerWidth") > 0
+
+
 def until(page, holds):
     """Wait for what no locator shows, while the page goes on."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end
         page.wait_for_timeout(50)
@@ -508,7 +537,8 @@ def test_offline_the_places_are_asked_for_once(town, pages):
     page.context.set_offline(True)
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    page.click("#tabs >> text=Now")
+    with page.expect_request("**/graphs"):
+        page.click("#tabs >> text=Now")
     page.wait_for_timeout(2000)
     assert len([url for url in asked if url.endswith("/graphs")]) == 1
     with page.expect_request("**/graphs"):
@@ -548,7 +578,7 @@ def test_quiet_hours_digests_and_mutes(town, pages):
     page.select_option("#digest", label="A digest every hour")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#toast")).to_contain_text("Saved")
-    wishes = town.send("GET", "/preferences/emil")["preferences"]
+    wishes = town.told("/preferences/emil")["preferences"]
     assert wishes["quiet"]["from"] == "00:00"
     assert wishes["digest"] == {"seconds": 3600}
     town.publish("A song for later", "Music")
@@ -559,7 +589,7 @@ def test_quiet_hours_digests_and_mutes(town, pages):
     page.click("#tabs >> text=Subscriptions")
     page.get_by_role("button", name="Mute").click()
     expect(page.locator(".sub .chip", has_text="muted")).to_be_visible()
-    [row] = town.send("GET", "/subscriptions?subscriber=emil")["subscriptions"]
+    [row] = rows(town, "emil")
     assert row["muted"]
 
 
@@ -571,13 +601,13 @@ def test_a_digest_that_was_set_elsewhere_is_kept(town, pages):
         ({"seconds": 300}, "A digest every 5 minutes"),
         ({"seconds": 3600, "count": 20}, "A digest of 20 messages, or every hour"),
     ):
-        town.send("PUT", "/preferences/nora", {"digest": digest})
+        town.sent("PUT", "/preferences/nora", {"digest": digest})
         signed_in(page, town, token)
         page.click("#tabs >> text=Settings")
         expect(page.locator("#digest option:checked")).to_have_text(words)
         page.get_by_role("button", name="Save").click()
         expect(page.locator("#toast")).to_contain_text("Saved")
-        assert town.send("GET", "/preferences/nora")["preferences"]["digest"] == digest
+        assert town.told("/preferences/nora")["preferences"]["digest"] == digest
         page.goto("about:blank")
 
 
@@ -589,7 +619,7 @@ def test_a_snooze_keeps_what_was_saved_before_it(town, pages):
     saved = {"digest": {"seconds": 3600}, "rate": {"limit": 5, "seconds": 60}}
 
     def wishes(but):
-        found = town.send("GET", "/preferences/wim")["preferences"]
+        found = town.told("/preferences/wim")["preferences"]
         return {name: value for name, value in found.items() if value and name != but}
 
     def press(name, words):
@@ -715,7 +745,7 @@ def test_what_was_kept_stays(town, pages):
          "data": {"title": f"game {n}", "topic": ["Baseball"]}} for n in range(700)
     ]  # fmt: skip
     town.send("POST", "/events", events, MANY)
-    expect(page.locator(".newbar button")).to_have_text("700 new", timeout=60_000)
+    expect(page.locator(".newbar button")).to_have_text("700 new", timeout=3 * WAIT_MS)
     page.reload()
     page.get_by_role("button", name="Kept", exact=True).first.click()
     expect(page.locator(".item h3")).to_have_text(["A game to keep"])
@@ -804,6 +834,7 @@ def test_the_guide_speaks_plainly(town, pages):
     data = {"title": "At the pond", "topic": ["Music"], "place": ["Pond"], "position": [49.0, 11.0]}
     event = {"specversion": "1.0", "id": "1", "source": "/town", "type": "news", "data": data}
     town.send("POST", "/events", [event], {**MANY, **own})
+    town.settled(own)
     person = {"role": "subscriber", "subject": "olga"}
     token = town.send("POST", "/tokens", person, own)["token"]
     page = pages()
@@ -926,7 +957,8 @@ def test_mute_and_snooze_outlast_an_edit_and_an_undone_end(town, pages):
     token = town.person("max", "topic WITHIN 'Music'")
     [first] = rows(town, "max")
     wish = {"muted": True, "snoozed_until": "2099-01-01T00:00:00Z"}
-    town.send("PATCH", f"/subscriptions/{first['id']}", wish)
+    town.sent("PATCH", f"/subscriptions/{first['id']}", wish)
+    keep_toasts(page)
     signed_in(page, town, token)
     page.click("#tabs >> text=Subscriptions")
     page.get_by_role("link", name="Edit").click()
@@ -949,7 +981,7 @@ def test_mute_and_snooze_outlast_an_edit_and_an_undone_end(town, pages):
 def test_a_refused_place_is_told_and_not_offered(town, pages):
     tenant = town.send("POST", "/tenants", {"name": "places"})
     own = {"Authorization": f"Bearer {tenant['token']}"}
-    town.send("PUT", "/graphs/place", {"edges": [("Town", "Park"), ("Park", "Pond")]}, own)
+    town.sent("PUT", "/graphs/place", {"edges": [("Town", "Park"), ("Park", "Pond")]}, own)
     person = {"role": "subscriber", "subject": "pam"}
     token = town.send("POST", "/tokens", person, own)["token"]
     page = pages()
@@ -1026,8 +1058,7 @@ def test_the_console_shows_figures_and_redrives(town, pages):
     page.click("#tabs >> text=Dead letters")
     row = page.locator("tbody tr", has_text="Nowhere").first
     expect(row).to_contain_text("unknown node")
-    town.send("PATCH", "/graphs/topic", {"links": [["News", "Nowhere"]]})
-    town.settled()
+    town.sent("PATCH", "/graphs/topic", {"links": [["News", "Nowhere"]]})
     before = town.send("GET", "/stats")["log"]["last"]
     row.get_by_role("button", name="Redrive").click()
     expect(page.locator("#toast")).to_contain_text("Sent again")
@@ -1042,7 +1073,7 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/slow":
-            time.sleep(2.0)
+            time.sleep(3.0)  # in time for the courier, which waits 10 s
         self.send_response({"/dead": 500, "/gone": 410}.get(self.path, 204))
         self.end_headers()
 
@@ -1072,15 +1103,15 @@ def sent_to(town, tenant, names, messages):
 @needs_browser
 def test_the_console_shows_slow_and_failing_sinks(town, pages):
     """Three real webhooks: one is well, one takes its time, one is broken."""
-    tenant = sent_to(town, "sinks", ("well", "slow", "dead"), 12)
+    tenant = sent_to(town, "sinks", ("well", "slow", "dead"), 60)  # three minutes for the slow one
     page = pages(DESKTOP, bypass_csp=AXE.exists())
     page.goto(f"{town.base}/app/console#token={tenant['token']}")
     page.click("#tabs >> text=Sinks")
     row = {name: page.locator("tbody tr", has_text=f"/{name}") for name in ("well", "slow", "dead")}
-    expect(row["dead"].locator(".chip")).to_have_text("failing", timeout=30_000)
+    expect(row["dead"].locator(".chip")).to_have_text("failing")
     expect(row["dead"]).to_contain_text("500")
     expect(row["well"].locator(".chip")).to_have_text("ok")
-    expect(row["well"].locator("td").nth(2)).to_have_text("0", timeout=30_000)
+    expect(row["well"].locator("td").nth(2)).to_have_text("0")
     expect(row["slow"].locator("td").nth(2)).to_contain_text("oldest")
     later = "const now = Date.now; Date.now = () => now() + 30000;"
     page.add_init_script(later)  # as if half a minute had passed
@@ -1088,7 +1119,7 @@ def test_the_console_shows_slow_and_failing_sinks(town, pages):
     expect(row["slow"].locator(".chip")).to_have_text("slow")
     assert not AXE.exists() or not violations(page)
     page.set_viewport_size(PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    until(page, lambda: not too_wide(page))
     row["dead"].get_by_role("button", name="now").click()
     expect(page.locator("#toast")).to_contain_text("Trying it now")
 
@@ -1099,7 +1130,7 @@ def test_dead_letters_are_counted_come_back_and_go_one_by_one(town, pages):
     page = pages(DESKTOP)
     page.goto(f"{town.base}/app/console#token={tenant['token']}")
     tile = page.locator(".tile", has_text="dead letters")
-    expect(tile.locator("b")).to_have_text("3", timeout=30_000)
+    expect(tile.locator("b")).to_have_text("3")
     tile.click()
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(3)
@@ -1107,14 +1138,19 @@ def test_dead_letters_are_counted_come_back_and_go_one_by_one(town, pages):
 
     box = box_of(rows.nth(0).get_by_role("button", name="Delete"))
     spot = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.click(*spot)
-    page.wait_for_timeout(250)
-    page.mouse.click(*spot)  # a double click asks once
+
+    def click(moment):
+        """By a clock of the page that is turned by hand."""
+        page.evaluate("moment => { performance.now = () => moment; }", moment)
+        page.mouse.click(*spot)
+
+    click(moment=60_000)
+    click(moment=60_250)  # a double click asks once
     asks = page.get_by_role("button", name="Delete for good?")
     expect(asks).to_be_focused()
     page.wait_for_timeout(4000)  # the list is read again: the question stays
     assert rows.count() == 3
-    page.mouse.click(*spot)
+    click(moment=65_000)
     expect(rows).to_have_count(2)
     expect(rows.nth(0).get_by_role("button", name="Delete")).to_be_focused()
     expect(asks).to_have_count(0)
@@ -1124,7 +1160,7 @@ def test_dead_letters_are_counted_come_back_and_go_one_by_one(town, pages):
         rows.nth(0).get_by_role("button", name="Redrive").press("Enter")
     expect(page.locator("#toast")).to_contain_text("Sent again")
     page.wait_for_timeout(1000)
-    expect(rows).to_have_count(2, timeout=30_000)  # refused again: it is here again
+    expect(rows).to_have_count(2)  # refused again: it is here again
     expect(rows.nth(0)).to_contain_text("the sink is gone; resume it first")
     page.context.set_offline(True)
     expect(page.locator("#state")).to_contain_text("No figures since")
@@ -1201,6 +1237,23 @@ def test_the_demo_shows_who_gets_what_and_takes_wishes(town, pages):
     from germane.cli.demo.town.stage import Stage
 
     tenant = town.send("POST", "/tenants", {"name": "demo"})
+    own_token = {"Authorization": f"Bearer {tenant['token']}"}
+
+    def step_until(subscription):
+        """Go on until it brings you something: no further, or that would be old news."""
+        for _ in range(400):
+            stage.step()
+            town.settled(own_token)
+            got = town.send("GET", "/deliveries?subscriber=you&limit=1000", headers=own_token)
+            if any(each["subscriptions"][:1] == [subscription] for each in got["deliveries"]):
+                return
+        raise AssertionError("nothing has come")
+
+    def asked(condition):
+        path = "/subscriptions?subscriber=you"
+        found = town.told(path, headers=own_token)["subscriptions"]
+        return next(each["id"] for each in found if condition in each["condition"])
+
     stage = Stage(town.base, tenant["token"], size=30)
     url = stage.set_up()
     while not stage.is_seen():
@@ -1215,10 +1268,7 @@ def test_the_demo_shows_who_gets_what_and_takes_wishes(town, pages):
     expect(page.locator("#toast")).to_contain_text("Harbour")
     page.click("text=Whatever happens where I am")
     expect(page.locator("#asks [aria-pressed=true]")).to_have_count(1)
-    for _ in range(400):  # until something happens at the harbour
-        stage.step()
-        if phone.locator(".item").count():
-            break
+    step_until(asked("DISTANCE"))  # until something happens at the harbour
     expect(phone.locator(".item .why").first).to_contain_text("within 500 m of me")
     yours = page.locator("#news > li", has=page.locator(".who b", has_text="you")).first
     expect(yours).to_be_visible()
@@ -1235,10 +1285,7 @@ def test_the_demo_shows_who_gets_what_and_takes_wishes(town, pages):
     expect(phone.locator(".sub .title", has_text="Weather")).to_be_visible()
     phone.locator("#tabs >> text=Inbox").click()
     own = phone.locator(".item .why", has_text="Weather")
-    for _ in range(400):
-        stage.step()
-        if own.count():
-            break
+    step_until(asked("'Weather'"))
     expect(own.first).to_be_visible()
     stage.close()
     if AXE.exists():  # the page as people see it, with news, names and a phone on it
@@ -1262,8 +1309,7 @@ def test_the_demo_knows_what_came_before_it_was_opened(town, pages):
     url = stage.set_up()
     for _ in range(100):
         stage.step()
-    while not stage.is_seen():
-        time.sleep(0.1)
+    town.settled(own)
     page = pages({"width": 1440, "height": 1000})
     page.goto(url)
     expect(page.locator("#news .who", has_text="reached").first).to_be_visible()
@@ -1273,8 +1319,10 @@ def test_the_demo_knows_what_came_before_it_was_opened(town, pages):
     every = town.send("GET", "/deliveries?limit=1000", headers=own)["deliveries"]
     reached = {each["event"]["data"]["title"] for each in every}
     for row in page.locator("#news > li").all():
-        title = row.locator(".title").inner_text()
-        assert ("reached nobody" in row.inner_text()) == (title not in reached), title
+        if row.locator(".title").inner_text() in reached:
+            expect(row).not_to_contain_text("reached nobody")
+        else:
+            expect(row).to_contain_text("reached nobody")
     row = page.locator("#news > li", has_text=got[-1]["event"]["data"]["title"]).first
     row.locator("summary").click()
     expect(row.locator(".verdicts li").first).to_contain_text("Youasked for nothing yet")
@@ -1282,11 +1330,12 @@ def test_the_demo_knows_what_came_before_it_was_opened(town, pages):
 
     phone = page.frame_locator("#phone")  # follows what is done beside it
     page.select_option("#walk", "Pond")
+    expect(page.locator("#toast")).to_contain_text("You are at the")
     page.click("#map", position={"x": 30, "y": 30})
     expect(page.locator("#walk")).to_have_value("")
     page.select_option("#task", "work")
     expect(phone.locator(".nowline")).to_contain_text("work")
-    here = town.send("GET", "/contexts/you", headers=own)["values"]["place"]
+    here = town.told("/contexts/you", headers=own)["values"]["place"]
     expect(phone.locator(".nowline")).to_contain_text(here)
     page.locator("#asks button").first.press("Enter")
     expect(page.locator("#asks [aria-pressed=true]")).to_be_focused()
@@ -1331,16 +1380,16 @@ def test_the_demo_bears_any_message_and_holds_still_for_a_reader(town, pages):
     page.goto(url)
     rows = page.locator("#news > li")
     expect(rows).not_to_have_count(0)
-    below = box_of(page.locator("#asks .primary"))
-    assert below["y"] + below["height"] < 800
+    below = page.locator("#asks .primary")
+    until(page, lambda: (box := box_of(below))["y"] + box["height"] < 800)
     odd = {"title": {"a": 1}, "position": "here", "topic": {"b": None}, "place": [None]}
     publish({"data": {"start": 16}}, {}, {"data": "words"}, {"data": odd}, {"subject": "Rain"})
     expect(rows.nth(0)).to_contain_text("Rain")
     expect(rows.nth(1)).to_contain_text('{"a":1}')
     expect(rows.nth(4)).to_contain_text("talk o0")
     page.wait_for_timeout(1000)  # frames of the map
+    until(page, lambda: len([url for url in asked if "/events?" in url]) > 5)  # 4 are of the past
     polls = [url for url in asked if "/events?" in url]
-    assert len(polls) > 2
     assert not any("limit=1000" in url for url in asked), asked
     assert all(int(url.split("limit=")[1].split("&")[0]) <= 50 for url in polls[-2:])
 
@@ -1359,7 +1408,7 @@ def test_the_demo_bears_any_message_and_holds_still_for_a_reader(town, pages):
 
     wish = page.locator("#asks button", has_text="Sports")
     sports = {"condition": "topic WITHIN 'Sports'", "subscriber": "you", "context": "you"}
-    made = town.send("POST", "/subscriptions", sports, own)  # as the phone does
+    made = town.sent("POST", "/subscriptions", sports, own)  # as the phone does
     rows.nth(0).locator("summary").click()
     expect(rows.nth(0).locator(".verdicts li").first).not_to_contain_text("asked for nothing")
     expect(rows.nth(0).locator(".verdicts li").first).to_contain_text("You")
@@ -1368,15 +1417,15 @@ def test_the_demo_bears_any_message_and_holds_still_for_a_reader(town, pages):
     page.add_init_script(rarely)  # what the phone does just before a press
     page.reload()
     expect(wish).to_have_attribute("aria-pressed", "true")
-    town.send("DELETE", f"/subscriptions/{made['id']}", headers=own)
+    town.sent("DELETE", f"/subscriptions/{made['id']}", headers=own)
     wish.click()
     expect(page.locator("#toast")).to_contain_text("It has ended already")
     expect(wish).to_have_attribute("aria-pressed", "false")
-    made = town.send("POST", "/subscriptions", sports, own)
+    made = town.sent("POST", "/subscriptions", sports, own)
     wish.click()
     expect(page.locator("#toast")).to_contain_text("You have asked for it already")
     expect(wish).to_have_attribute("aria-pressed", "true")
-    active = town.send("GET", "/subscriptions?subscriber=you", headers=own)["subscriptions"]
+    active = town.told("/subscriptions?subscriber=you", headers=own)["subscriptions"]
     assert [each["id"] for each in active if each["state"] == "active"] == [made["id"]]
     wish.click()
     expect(page.locator("#toast")).to_contain_text("Ended")
@@ -1435,7 +1484,7 @@ def test_a_backlog_asks_for_the_context_a_few_times(town, pages):
     asked = []
     page.on("request", lambda r: r.url.endswith("/contexts/vic") and asked.append(r.url))
     signed_in(page, town, token)
-    expect(page.locator(".item h3").first).to_have_text("run 299", timeout=60_000)
+    expect(page.locator(".item h3").first).to_have_text("run 299", timeout=WAIT_MS)
     assert len(asked) < 100, len(asked)
 
 
@@ -1447,9 +1496,14 @@ def test_a_backlog_asks_for_the_context_a_few_times(town, pages):
 @pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desktop", "dark")])
 def test_no_serious_violation_of_accessibility(town, pages, size, scheme):
     token = town.person("joy", "topic WITHIN 'Culture'", task="work", place="Home")
-    page = pages(PHONE if size == "phone" else DESKTOP, color_scheme=scheme, bypass_csp=True)
+    page = pages(
+        PHONE if size == "phone" else DESKTOP,
+        color_scheme=scheme, bypass_csp=True, reduced_motion="reduce",
+    )  # fmt: skip
     signed_in(page, town, token)
-    town.publish("Something to read", "Music", summary="A few words.", link="https://example.org/")
+    title = f"Something to read on a {size}"
+    town.publish(title, "Music", summary="A few words.", link="https://example.org/")
+    expect(page.locator(".item h3").first).to_have_text(title)  # then the list is filled
     page.click(".item h3 button >> nth=0")
     expect(page.locator(".steps").first).to_be_visible()
     found = {"inbox": violations(page)}
