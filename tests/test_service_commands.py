@@ -59,13 +59,17 @@ def test_rebuild_delivers_again_what_the_log_says(kit, tmp_path, begin, saved):
     if saved:
         kit.matcher.save_all()
     expected = service_oracle.play(kit.log)[1]
+    before = {row.id for row in kit.rows(tables.deliveries)}
     answer = run("replay", "--data", tmp_path, "--from", begin, "--rebuild")
     assert answer.exit_code == 0, answer.output
     assert all(seq < begin for seq, _ in kit.pairs())
+    left = {row.id for row in kit.rows(tables.deliveries)}
     kit.new_matcher()
     kit.work()
     assert kit.pairs() == expected.deliveries
     assert {row.seq for row in kit.rows(tables.deadletters)} == expected.dead
+    again = {row.id for row in kit.rows(tables.deliveries)} - left
+    assert again.isdisjoint(before)  # or who has read so far would not hear of them
     active = {row.id for row in kit.rows(tables.subscriptions) if row.state == "active"}
     assert active == expected.subscriptions.keys()
 

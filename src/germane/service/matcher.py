@@ -132,11 +132,12 @@ class Matcher:
 
     @staticmethod
     def _read_counters(connection: sa.Connection, tenant: int) -> Counters:
-        last = [
-            connection.execute(sa.select(sa.func.max(t.c.id)).where(t.c.tenant == tenant)).scalar()
-            for t in (tables.deliveries, tables.deadletters)
-        ]
-        return Counters(int(last[0] or 0), int(last[1] or 0))
+        def last(table: sa.Table, column: str) -> int:
+            query = sa.select(sa.func.max(table.c[column])).where(table.c.tenant == tenant)
+            return int(connection.execute(query).scalar() or 0)
+
+        before = last(tables.taken_back, "delivery")
+        return Counters(max(last(tables.deliveries, "id"), before), last(tables.deadletters, "id"))
 
     def _texts(self, tenant: int, numbers: list[int]) -> dict[int, str]:
         """Bodies of subscriptions that were written before this round."""

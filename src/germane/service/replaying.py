@@ -126,7 +126,10 @@ def rebuild(settings: Settings, log: Log, engine: sa.Engine, tenant: int, seq: i
 
 def _take_back(connection: sa.Connection, tenant: int, seq: int) -> int:
     """Remove what came of events from a seq on; what a digest had from before is held again."""
-    d, o = tables.deliveries, tables.outbox
+    d, o, b = tables.deliveries, tables.outbox, tables.taken_back
+    last = Matcher._read_counters(connection, tenant).delivery
+    connection.execute(sa.delete(b).where(b.c.tenant == tenant))
+    connection.execute(sa.insert(b).values(tenant=tenant, delivery=last))
     rows = connection.execute(sa.select(d).where(d.c.tenant == tenant, d.c.seq >= seq)).all()
     held = []
     for row in rows:

@@ -80,6 +80,11 @@ deliveries = _table(
     Column("profiles", Text, nullable=False),
     Index("deliveries_of_subscribers", "tenant", "subscriber", "id"),
 )
+taken_back = _table(  # the last delivery that a rebuild took back: its id is not given out again
+    "taken_back",
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("delivery", LONG, nullable=False),
+)
 held = _table(
     "held",
     Column("tenant", Integer, primary_key=True, autoincrement=False),
