@@ -382,6 +382,25 @@ def test_nothing_moves_under_the_pointer(town, pages):
 
 
 @needs_browser
+def test_the_focus_stays_in_the_inbox_when_more_is_known(town, pages):
+    """Names of subscriptions come after the messages, on a slow network much later."""
+    page = pages()
+    waiting, slow = [], [True]
+    take = lambda route: waiting.append(route) if slow[0] else route.continue_()  # noqa: E731
+    page.route("**/subscriptions?*", take)
+    signed_in(page, town, town.person("ora", "topic WITHIN 'Music'"))
+    town.publish("A song", "Music")
+    keep = page.locator(".item").get_by_role("button", name="Keep")
+    keep.focus()
+    until(page, lambda: waiting)
+    slow[0] = False
+    for each in waiting:
+        each.continue_()
+    expect(page.locator(".item .why")).to_contain_text("Music")
+    expect(keep).to_be_focused()
+
+
+@needs_browser
 def test_a_lost_connection_resumes_without_loss_or_doubles(town, pages):
     """Offline, then the api dies: every message is in the inbox once, in order."""
     token = town.person("ben", "topic WITHIN 'Sports'")

@@ -66,9 +66,10 @@ function withoutDemo() {
 }
 
 let lastDelivery = -1;
-let reachKnownFrom = 0; // of messages before this seq, who got them is not known here
+let reachKnownFrom = Infinity; // of messages before this seq, who got them is not known here, or not yet
 
-// What was delivered before the page was opened, as far as messages of then are shown.
+// What was delivered before the page was opened, as far as messages of then are shown; from which
+// seq on it is known.
 async function readPast() {
   const { next } = await get("/deliveries?after=-1&limit=1");
   lastDelivery = next;
@@ -78,9 +79,10 @@ async function readPast() {
     const { deliveries } = await get(`/deliveries?after=${from}&limit=${to - from}`);
     for (const each of deliveries) note(each);
     const first = deliveries.find((each) => !each.items)?.seq; // a digest has older ones
-    if (!deliveries.length || first < oldest) return; // who got what is shown is known
-    if (next - from >= PAST) return void (reachKnownFrom = (first ?? oldest) + 1);
+    if (!deliveries.length || first < oldest) return 0; // who got what is shown is known
+    if (next - from >= PAST) return (first ?? oldest) + 1;
   }
+  return 0;
 }
 
 // The last thing that somebody got.
@@ -123,7 +125,7 @@ async function readContext(id) {
 
 async function readNews() {
   takeAll(await pastEvents());
-  await readPast();
+  reachKnownFrom = await readPast();
   drawNews();
 }
 
@@ -275,7 +277,7 @@ function line(seq, message) {
       const ids = [...message.reached.keys()];
       const known = ids.filter((id) => named.has(id) || id === YOU).map((id) => named.get(id)?.label ?? "you");
       const others = ids.length - known.length;
-      const now = JSON.stringify([known, others]);
+      const now = JSON.stringify([known, others, seq < reachKnownFrom]);
       if (now === written) return;
       written = now;
       show(who, last(place) ? `${last(place)} · ` : "", seq < reachKnownFrom ? "" : [reachedWords(known, others), " · "], "why?");

@@ -75,6 +75,7 @@ export function editor(main, id) {
   };
   const later = (wait) => {
     clearTimeout(timer);
+    running?.abort(); // an answer to what stood there before would open the button for this
     submit.disabled = true;
     timer = setTimeout(test, wait);
   };

@@ -42,7 +42,9 @@ export function inbox(main) {
       if (cards.get(item.id)?.[0] !== state) cards.set(item.id, [state, card(item, () => draw())]);
       return cards.get(item.id)[1];
     });
+    const [pressed, at] = focusOf(list);
     place(list, wanted);
+    if (pressed && !list.contains(document.activeElement)) buttons(cards.get(pressed)?.[1])[at]?.focus({ preventScroll: true });
     if (!now.length) show(list, empty());
     if (arrived && items.has(arrived)) {
       cards.get(arrived)?.[1].classList.add("arriving");
@@ -73,6 +75,15 @@ export function inbox(main) {
     mailbox.removeEventListener("change", listen);
     mailbox.removeEventListener("learned", learned);
   };
+}
+
+// Where the keyboard is, by item and number of the button: a card that is drawn again, since more is
+// known of what brought it, keeps the focus.
+const buttons = (card) => [...(card?.querySelectorAll("button") ?? [])];
+function focusOf(list) {
+  const focused = list.querySelector("[data-id] button:focus-visible");
+  const card = focused?.closest("[data-id]");
+  return card ? [Number(card.dataset.id), buttons(card).indexOf(focused)] : [null, -1];
 }
 
 // Bring the list's children to `wanted` without touching those that stay: focus survives.

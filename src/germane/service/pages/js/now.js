@@ -88,8 +88,10 @@ export async function followContext() {
   await refresh();
   if (following) return;
   following = true;
-  followClock();
-  setInterval(followClock, 60000);
+  let turn = Promise.resolve(); // one after the other: two at a time would both tell the same
+  const byTheClock = () => (turn = turn.then(followClock).catch(() => {}));
+  byTheClock();
+  setInterval(byTheClock, 60000);
   let looking = false;
   let again = false;
   const look = async () => {
