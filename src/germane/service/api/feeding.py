@@ -138,9 +138,9 @@ def _next(
     api: Api, secret: str, holder: Holder, subscriber: str | None, after: int
 ) -> list[dict[str, Any]] | None:
     """A page of a stream; None if the token was revoked meanwhile."""
-    if api.tokens.holder(secret) is None:
-        return None
-    return page(api, holder, subscriber, after, PAGE)
+    found = page(api, holder, subscriber, after, PAGE)
+    # Looked at afterwards: what came behind a revocation is not in the page of who is let in.
+    return None if api.tokens.holder(secret) is None else found
 
 
 async def _events(
