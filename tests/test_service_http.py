@@ -338,6 +338,23 @@ def test_explanations_are_of_the_state_that_was(tenant):
     assert "made later" in why.json()["subscriptions"][0]["text"]
 
 
+def test_times_that_an_offset_takes_out_of_the_calendar(tenant):
+    """They are taken, so they are shown, too."""
+    far, early = "9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00"
+    condition = "time > context.since"
+    body = {"subscriber": "ann", "condition": condition}
+    assert tenant.post("/subscriptions", json=body).status_code == 201
+    assert tenant.patch("/contexts/ann", json={"since": early}).status_code == 200
+    shown = tenant.get("/contexts/ann")
+    assert shown.status_code == 200, shown.text
+    assert shown.json()["values"] == {"since": "0000-12-31T01:00:00.000000Z"}
+    publish(tenant, {**message(), "time": far})
+    [delivery] = received(tenant, 1)
+    why = tenant.get(f"/deliveries/{delivery['id']}/explanation")
+    assert why.status_code == 200, why.text
+    assert why.json()["subscriptions"][0]["steps"][0]["left"] == "10000-01-01T22:59:59.000000Z"
+
+
 def test_refused_subscriptions_are_corrected_and_ended(service, tenant):
     """Each id is there once, whatever it was before; what was refused can be let go of."""
     wrong, right = ({"subscriber": "ann", "condition": c} for c in ("n < 'x' AND n > 3", "n > 3"))

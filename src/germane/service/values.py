@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from germane import Filter
 from germane.filter.tables import EXPELLED, INSIDE, POSTED, WAITING
@@ -31,8 +32,9 @@ def context_of(f: Filter, id_: str) -> dict[str, Any] | None:
         keys = [store.values[slot, row : row + 1] for slot in slots]
         if np.isnan(keys[0][0]):
             continue
-        value = _column(f, f._schema.type_of(name), keys)[0].as_py()
-        found[name] = plain(value)
+        value = _column(f, f._schema.type_of(name), keys)[0]
+        timestamp = isinstance(value, pa.TimestampScalar)
+        found[name] = _time(value.value) if timestamp else plain(value.as_py())
     return found
 
 
@@ -97,5 +99,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     if isinstance(value, datetime):
-        return as_text(of_datetime(value))
+        return _time(of_datetime(value))
     return value if isinstance(value, str | int | float | bool | type(None)) else repr(value)
+
+
+def _time(micros: int) -> str:
+    """A time as text, also where an offset takes it out of the years 1 to 9999 in UTC."""
+    try:
+        return as_text(micros)
+    except OverflowError:
+        return f"{np.datetime64(micros, 'us')}Z"
