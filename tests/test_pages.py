@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import time
 import warnings
@@ -839,6 +840,14 @@ def test_conditions_survive_the_guide(town, pages):
     assert page.evaluate(back, ["a != 1", "NOT (topic WITHIN 'X')", " TRUE "]) == [
         "a <> 1", "NOT topic WITHIN 'X'", "",
     ]  # fmt: skip
+    describe = """async (texts) => {
+        const { describe } = await import('/app/js/conditions.js');
+        return texts.map(describe);
+    }"""
+    near = "DISTANCE(position, context.position) <= "
+    assert page.evaluate(describe, [f"{near}800", f"{near}context.reach"]) == [
+        "within 800 m of me", "within my reach",
+    ]  # fmt: skip
 
 
 @needs_browser
@@ -888,6 +897,31 @@ def test_the_guide_speaks_plainly(town, pages):
         "(\"topic WITHIN 'Music' AND NOT context.task IN ('work', 'meeting')\"))"
     )
     assert said == "Music, while my task is not work or meeting"
+
+
+@needs_browser
+def test_lines_are_made_with_the_keyboard(town, pages):
+    """What is drawn anew after each choice keeps the focus where it was."""
+    town.publish("Five", "Music", price=5)
+    page = pages()
+    signed_in(page, town, town.person("kim"))
+    page.click("text=New subscription")
+    page.locator("#condition").focus()
+    page.keyboard.type("price <= 3")
+    what, how = (page.get_by_label(f"Line 1: {part}") for part in ("what", "how"))
+    expect(what.locator("option", has_text="topic")).to_have_count(1)
+    how.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+        expect(how).to_be_focused()
+    expect(page.locator("#condition")).to_have_value("price > 3")
+    what.focus()
+    page.keyboard.press("End")
+    expect(what).to_be_focused()
+    expect(page.locator("#condition")).to_have_value(re.compile("^context"))
+    page.get_by_role("button", name="Remove line 1").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Add a line")).to_be_focused()
 
 
 @needs_browser
@@ -1017,6 +1051,105 @@ def test_a_refused_place_is_told_and_not_offered(town, pages):
     page.press("#place", "Enter")
     expect(page.get_by_role("button", name="Pond")).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#place")).to_have_value("")
+
+
+@needs_browser
+def test_the_link_of_who_is_signed_in_erases_nothing(town, pages):
+    """What was kept or dismissed stays when the link is opened again."""
+    token = town.person("rosa", "topic WITHIN 'Music'")
+    page = pages()
+    signed_in(page, town, token)
+    for title in ("First", "Second"):
+        town.publish(title, "Music")
+    page.locator(".item", has_text="First").get_by_role("button", name="Keep").click()
+    page.locator(".item", has_text="Second").get_by_role("button", name="Dismiss").click()
+    expect(page.locator(".item h3")).to_have_text(["First"])
+    page.goto("about:blank")
+    signed_in(page, town, token)
+    assert "token" not in page.url
+    town.publish("And another", "Music")
+    expect(page.locator(".item h3")).to_have_text(["And another", "First"])
+    expect(page.locator("button", has_text="Kept")).to_have_count(2)
+
+
+@needs_browser
+def test_a_link_signs_in_where_a_token_is_asked_for(town, pages):
+    """The browser does not load a page anew for what is behind the #."""
+    page = pages()
+    page.goto(f"{town.base}/app/")
+    expect(page.locator("h1")).to_have_text("What matters to you, now")
+    signed_in(page, town, town.person("yara"))
+    assert "token" not in page.url
+    page.goto(f"{town.base}/app/console#token=gm_wrong")
+    expect(page.locator(".error")).to_contain_text("not known")
+    page.goto(f"{town.base}/app/console#token={town.root}")
+    expect(page.locator("#tabs")).to_contain_text("Overview")
+
+
+@needs_browser
+def test_settings_and_interests_come_when_the_network_does(town, pages):
+    page = pages()
+    signed_in(page, town, town.person("tove", "topic WITHIN 'Music'"))
+    for section, words in (
+        ("Settings", "Quiet hours"),
+        ("Subscriptions", "Learned from you"),
+    ):
+        page.context.set_offline(True)
+        page.click(f"#tabs >> text={section}")
+        expect(page.locator("body")).to_contain_text("Offline")
+        expect(page.locator("main")).not_to_contain_text(words)
+        page.context.set_offline(False)
+        expect(page.locator("main")).to_contain_text(words)
+
+
+@needs_browser
+def test_each_message_of_a_digest_says_why(town, pages):
+    """Its own words, its own source and its own reason, when it is opened."""
+    token = town.person("ulla", "topic WITHIN 'News'")
+    town.send("PUT", "/preferences/ulla", {"digest": {"count": 2}})
+    page = pages()
+    signed_in(page, town, token)
+    for topic in ("Music", "Baseball"):
+        link = f"https://example.org/{topic}"
+        town.publish(f"About {topic}", topic, link=link, summary=f"All of {topic}.")
+    page.click(".item h3 button")
+    expect(page.locator(".item h3")).to_have_text("2 messages in a digest")
+    expect(page.locator(".item .steps")).to_have_count(0)
+    for topic in ("Music", "Baseball"):
+        part = page.locator(".item details", has_text=f"About {topic}")
+        part.locator("summary").click()
+        expect(part).to_contain_text(f"All of {topic}.")
+        expect(part.locator(".steps li")).to_contain_text(topic)
+        expect(part.locator("a")).to_have_attribute("href", f"https://example.org/{topic}")
+
+
+@needs_browser
+def test_what_depends_on_what_was_not_said_says_so(town, pages):
+    """“Near me” of somebody whose position is not known brings nothing, and says why."""
+    town.publish("Here", "Music", position=[48.1, 11.5])
+    page = pages()
+    signed_in(page, town, town.person("vera", task="work"))
+    page.click("text=New subscription")
+    page.get_by_role("button", name="Near me").click()
+    chip = page.locator(".chip", has_text="Your position is not known")
+    expect(chip).to_be_visible()
+    line, cross = (box_of(page.locator(f".guide {what}")) for what in (".value", ".remove"))
+    edge = cross["x"] + cross["width"]
+    assert abs(line["x"] + line["width"] - edge) < 2, "the lines use the width that there is"
+    page.fill("#condition", "context.task = 'leisure' OR context.unread > 5")
+    expect(page.locator(".chip", has_text="Your unread is not known")).to_be_visible()
+    expect(page.locator(".chip", has_text="Your task")).to_have_count(0)
+    page.fill("#condition", "DISTANCE(position, context.position) <= 1000")
+    expect(chip).to_be_visible()
+    chip.get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text("You, now")
+    town.send("PATCH", "/contexts/vera", {"position": [48.1, 11.5]})
+    page.get_by_role("button", name="Forget it").wait_for()
+    page.click("#tabs >> text=Subscriptions")
+    page.get_by_role("link", name="New").click()
+    expect(page.locator("#verdict")).to_have_text("✓ Valid")
+    expect(page.locator("h2", has_text="Would have brought 1 of")).to_be_visible()
+    expect(chip).to_have_count(0)
 
 
 @needs_browser

@@ -20,20 +20,23 @@ function unreached(error) {
 }
 
 // A link may bring a token in its fragment, which browsers send to nobody; it is taken out at once.
+// Whether it is another one than before: the link of who is signed in changes nothing.
 export function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    keep({ token: given, role: null, subject: null });
-    history.replaceState(null, "", location.pathname + location.search);
-    return true;
-  }
   try {
     Object.assign(session, JSON.parse(localStorage.getItem(KEPT) ?? "{}"));
   } catch {
     localStorage.removeItem(KEPT);
   }
-  return false;
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return false;
+  history.replaceState(null, "", location.pathname + location.search);
+  if (given === session.token) return false;
+  keep({ token: given, role: null, subject: null });
+  return true;
 }
+
+// Another link, pasted into this tab.
+addEventListener("hashchange", () => location.hash.startsWith("#token=") && location.reload());
 
 export function keep(values) {
   Object.assign(session, values);

@@ -5,7 +5,6 @@ import { h, number, show, svg } from "./dom.js";
 
 const DASHES = [[], [7, 4], [2, 3]];
 
-const high = (ticks) => Math.max(...ticks);
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colours = () => [css("--accent"), css("--warm"), css("--third")];
 
@@ -27,7 +26,7 @@ export function chart(title, words, lines, { digits = 0, unit = "" } = {}) {
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [
         { ...axis, space: 80, size: 28, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" })) },
-        { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => number(t, high(ticks) < 10 ? 2 : 0)) },
+        { ...axis, size: 58, values: (_, ticks) => ticks.map((t) => number(t, 2)) },
       ],
       series: [{}, ...lines.map((line, k) => ({ label: line.label, stroke: colour[k], width: 2, dash: DASHES[k], spanGaps: true, points: { show: false }, fill: k === 0 ? `${colour[k]}18` : undefined }))],
     }, data, plot);

@@ -73,8 +73,7 @@ function frame() {
 
 function route(moved = false) {
   if (!session.token) return; // signed out: nothing of before is shown
-  if (location.hash.startsWith("#token=")) return location.reload();
-  if (location.hash === "#main") return;
+  if (location.hash === "#main" || location.hash.startsWith("#token=")) return;
   const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
   const section = SECTIONS.find((each) => each[0] === name) ?? SECTIONS[0];
   for (const link of document.querySelectorAll("#tabs a")) {

@@ -206,7 +206,7 @@ export const pretty = (name) => name.replaceAll("_", " ").replaceAll(".", " ");
 export function inWords(row) {
   const subject = row.subject.mine ? `my ${pretty(row.subject.name)}` : pretty(row.subject.name);
   if (row.operator === "near")
-    return `within ${row.value.name !== undefined ? spoken(row.value) : metres(row.value.constant)} of me`;
+    return `within ${row.value.name !== undefined ? spoken(row.value) : `${metres(row.value.constant)} of me`}`;
   if (row.operator === "missing") return `no ${subject}`;
   if (row.operator === "there") return `any ${subject}`;
   if (row.operator === "between") return `${subject} ${spoken(row.value)} to ${spoken(row.upper)}`;
@@ -217,6 +217,23 @@ export function inWords(row) {
   if (row.operator === "contains" && row.value.name === row.subject.name) return `for an area that contains ${spoken(row.value)}`;
   if (row.operator === "=" && row.subject.name === "type" && !row.subject.mine) return spoken(row.value);
   return `${row.subject.mine ? "while " : ""}${subject} ${SIGNS[row.operator] ?? row.operator} ${spoken(row.value)}`;
+}
+
+// Great-circle metres, as DISTANCE counts them.
+function apart([lat1, lon1], [lat2, lon2]) {
+  const rad = Math.PI / 180;
+  const a = Math.sin(((lat2 - lat1) * rad) / 2) ** 2 + Math.cos(lat1 * rad) * Math.cos(lat2 * rad) * Math.sin(((lon2 - lon1) * rad) / 2) ** 2;
+  return 2 * 6371008.8 * Math.asin(Math.sqrt(a));
+}
+
+// A value that a condition met.
+export function plain(v) {
+  if (Array.isArray(v)) return v.join(", ");
+  if (v === null || v === undefined) return "nothing";
+  if (typeof v !== "object") return String(v);
+  const [a, b] = Object.values(v).filter((p) => Array.isArray(p) && p.length === 2 && p.every((x) => typeof x === "number"));
+  if (a && b) return `${metres(apart(a, b))} apart`;
+  return Object.values(v).map(plain).join(" and ");
 }
 
 export const metres = (m) => (m >= 1000 ? `${(m / 1000).toLocaleString(undefined, { maximumFractionDigits: 1 })} km` : `${Math.round(m)} m`);

@@ -37,7 +37,7 @@ async function begin() {
 }
 
 function route(moved = false) {
-  if (location.hash === "#main") return;
+  if (location.hash === "#main" || location.hash.startsWith("#token=")) return;
   const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
   const section = SECTIONS.find((each) => each[0] === name) ?? SECTIONS[0];
   for (const link of document.querySelectorAll("#tabs a")) {

@@ -2,7 +2,7 @@
 // of events (who moved, what was said), the stream of deliveries, explanations, figures.
 
 import { call, follow, get, keep, session, takeToken } from "./api.js";
-import { describe } from "./conditions.js";
+import { describe, plain } from "./conditions.js";
 import { $, ago, h, number, plural, redraw, show, toast } from "./dom.js";
 import { FACES, Town, isPlace } from "./town.js";
 
@@ -331,9 +331,8 @@ function verdictLine(id, { matched = false, condition = "", steps = [], error })
 }
 
 function values(step) {
-  const flat = (v) => (v === null || v === undefined ? "nothing" : Array.isArray(v) ? v.join(", ") : typeof v === "object" ? Object.values(v).map(flat).join(" / ") : String(v));
-  if (step.truth === true || step.left === undefined || step.left === null || String(step.text).startsWith("DISTANCE")) return "";
-  return h("span", { class: "soft" }, ` — ${flat(step.left)}${step.right === undefined || step.right === null ? "" : ` against ${flat(step.right)}`}`);
+  if (step.truth === true || step.left === undefined || step.left === null) return "";
+  return h("span", { class: "soft" }, ` — ${plain(step.left)}${step.right === undefined || step.right === null ? "" : ` against ${plain(step.right)}`}`);
 }
 
 function drawPeople() {
@@ -452,6 +451,4 @@ async function ask(title, condition, wanted) {
   await readOwn().catch(() => {});
 }
 
-// Another link, pasted into this tab.
-addEventListener("hashchange", () => location.hash.includes("token=") && location.reload());
 begin().catch((error) => toast(error.message));

@@ -4,9 +4,9 @@
 import { call, get, session } from "./api.js";
 import { parse, pretty, write, writeRow } from "./conditions.js";
 import { fault } from "./faults.js";
-import { ago, h, icon, number, show, toast } from "./dom.js";
+import { ago, h, icon, number, redraw, show, toast } from "./dom.js";
 import { headline, readSubscriptions, subscriptions } from "./mailbox.js";
-import { context, typed } from "./now.js";
+import { context, facets, typed } from "./now.js";
 
 const TESTED = 1000;
 const RETRY_MS = 3000;
@@ -101,6 +101,7 @@ export function editor(main, id) {
       if (rows.disabled) [beyond, rows.disabled] = [true, false];
       if (beyond) drawRows();
       drawBacktest(found);
+      if (!found.matched) unsaid(condition);
       if (!found.matched && found.tested) unheard(found.tested, running.signal);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -113,6 +114,13 @@ export function editor(main, id) {
       else if (verdict.textContent !== words) verdict.textContent = words; // said once, however often it is tried
       show(backtest);
     }
+  }
+
+  // Nothing came: perhaps because it depends on what one has not said of oneself.
+  function unsaid(condition) {
+    const own = [...condition.matchAll(/\bcontext\s*\.\s*([a-z_]\w*)/gi)].map(([, name]) => name);
+    const missing = facets() ? [...new Set(own)].filter((name) => !(name in context)) : [];
+    for (const name of missing.slice(0, 3)) backtest.append(h("p", { class: "chip warm" }, `Your ${pretty(name)} is not known: `, h("a", { href: "#now" }, "say it under Now")));
   }
 
   // Nothing came: perhaps because of a name that no message has.
@@ -136,13 +144,13 @@ export function editor(main, id) {
 
   function drawRows() {
     if (beyond) {
-      show(rows, h("p", { class: "soft small" }, "This condition says more than lines can show. Edit it as text."));
+      redraw(rows, h("p", { class: "soft small" }, "This condition says more than lines can show. Edit it as text."));
       return;
     }
-    show(rows, parsed.map((row, k) => guide(row, k, known, {
+    redraw(rows, parsed.map((row, k) => guide(row, k, known, {
       change: () => { fromRows(); drawRows(); },
       type: fromRows,
-      remove: () => { parsed.splice(k, 1); fromRows(); drawRows(); rows.querySelector("select")?.focus(); },
+      remove: () => { parsed.splice(k, 1); fromRows(); drawRows(); rows.querySelector("select, button").focus(); },
     })),
     rows.disabled && h("p", { class: "soft small" }, "Lines follow the text as soon as it is complete."),
     h("div", {}, h("button", { type: "button", onclick: () => { parsed.push(fresh(known)); fromRows(); drawRows(); [...rows.querySelectorAll("select.subject")].at(-1)?.focus(); } }, icon("plus"), parsed.length ? "And" : "Add a line")));

@@ -1,7 +1,7 @@
 // The inbox: what arrived, why, and what you think of it.
 
 import { get } from "./api.js";
-import { describe, metres } from "./conditions.js";
+import { describe, plain } from "./conditions.js";
 import { $, ago, clock, h, icon, plural, safeLink, show, toast } from "./dom.js";
 import { address, event, facts, give, headline, items, mailbox, read, subscriptions, summary } from "./mailbox.js";
 import { nowLine } from "./now.js";
@@ -141,27 +141,34 @@ export function whyLine(item) {
   return words + (found.length > 1 ? ` · and ${found.length - 1} more` : "");
 }
 
-function body(item, e) {
-  const link = safeLink(address(e));
-  const why = h("div", { class: "stack tight" }, h("p", { class: "soft small" }, "Looking up why…"));
-  explain(item, why);
-  return h("div", { class: "body stack tight" },
-    item.digest
-      ? h("ul", {}, item.items.map((each) => h("li", {}, headline(each.event), " ", h("span", { class: "soft small" }, clock(each.at)))))
-      : summary(e) && h("p", {}, summary(e)),
-    link && h("p", {}, h("a", { href: link, rel: "noopener noreferrer", target: "_blank" }, "Read at the source")),
-    why);
+const body = (item, e) =>
+  h("div", { class: "body stack tight" }, item.digest ? item.items.map((each) => unfolding(item, each)) : details(item, e, `/deliveries/${item.id}/explanation`));
+
+// One message of a digest: what it says, and why it came, when it is opened.
+function unfolding(item, each) {
+  const place = h("div", { class: "stack tight" });
+  const unfold = () => place.firstChild || show(place, details(each, each.event, `/deliveries/${item.id}/explanation?message=${each.seq}`));
+  return h("details", { ontoggle: unfold }, h("summary", {}, headline(each.event), " ", h("span", { class: "soft small" }, clock(each.at))), place);
 }
 
-async function explain(item, place) {
+function details(message, e, path) {
+  const link = safeLink(address(e));
+  const why = h("div", { class: "stack tight" }, h("p", { class: "soft small" }, "Looking up why…"));
+  explain(message, path, why);
+  return [summary(e) && h("p", {}, summary(e)),
+    link && h("p", {}, h("a", { href: link, rel: "noopener noreferrer", target: "_blank" }, "Read at the source")),
+    why];
+}
+
+async function explain(message, path, place) {
   try {
-    item.explanation ??= await get(`/deliveries/${item.id}/explanation`);
+    message.explanation ??= await get(path);
   } catch (error) {
     const later = !(error.status < 500); // the service or the network may come back while it is read
-    if (later) setTimeout(() => place.isConnected && explain(item, place), RETRY_MS);
+    if (later) setTimeout(() => place.isConnected && explain(message, path, place), RETRY_MS);
     return show(place, h("p", { class: "soft small" }, navigator.onLine ? error.message : "Why it matched: when you are online again."));
   }
-  const found = item.explanation;
+  const found = message.explanation;
   show(place, h("h3", { class: "small" }, "Why you got this"),
     found.subscriptions.map((s) => h("ul", { class: "steps" }, steps(s).map((step) =>
       h("li", {}, h("span", { class: step.truth ? "yes" : "no", "aria-label": step.truth ? "true" : "not true" }, step.truth ? "✓" : "✗"),
@@ -170,21 +177,6 @@ async function explain(item, place) {
 }
 
 const steps = (subscription) => subscription.steps ?? subscription.conjunctions?.flat() ?? [];
-
-function plain(v) {
-  if (Array.isArray(v)) return v.join(", ");
-  if (v === null || v === undefined) return "nothing";
-  if (typeof v !== "object") return String(v);
-  const [a, b] = Object.values(v).filter((p) => Array.isArray(p) && p.length === 2 && p.every((x) => typeof x === "number"));
-  if (a && b) return `${metres(apart(a, b))} apart`;
-  return Object.values(v).map(plain).join(" and ");
-}
-
-function apart([lat1, lon1], [lat2, lon2]) {
-  const rad = Math.PI / 180;
-  const a = Math.sin(((lat2 - lat1) * rad) / 2) ** 2 + Math.cos(lat1 * rad) * Math.cos(lat2 * rad) * Math.sin(((lon2 - lon1) * rad) / 2) ** 2;
-  return 2 * 6371008.8 * Math.asin(Math.sqrt(a));
-}
 
 function values(step) {
   if (step.detail) return h("span", { class: "soft" }, ` ${step.detail}`);

@@ -211,7 +211,7 @@ const pace = (s) => (s.state === "ok" && s.waiting_since && Date.now() - new Dat
 export function sinks(main) {
   const { again, stop } = page(main, "Sinks", "Where deliveries are sent. A slow or failing one waits alone; the others go on.", async () => {
     const { sinks: found } = await get("/sinks");
-    if (!found.length) return h("p", { class: "empty" }, "No subscription has a sink.");
+    if (!found.length) return h("p", { class: "empty" }, "No subscription has a sink: a web address that what it brings is sent to, which its editor takes under Delivery.");
     const worst = [...found].sort((a, b) => (b.waiting ?? 0) - (a.waiting ?? 0));
     return table("Sinks", ["Sink", "State", "#Waiting", "#Dead", "#Failures", "Last failure", "Last success", ""], worst.map((s) => h("tr", {},
       h("td", { class: "wide" }, s.url), h("td", {}, h("span", { class: `chip ${{ ok: "accent", slow: "warm", failing: "warm" }[pace(s)] ?? "bad"}` }, pace(s))),

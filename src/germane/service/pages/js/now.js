@@ -167,7 +167,7 @@ function choose(name, value) {
       return false;
     }
     const undo = () => Promise.all([byHand(was), patch(before)]);
-    toast(value === null ? `Your ${pretty(name)} is forgotten` : `Your ${pretty(name)}: ${value}`, { label: "Undo", run: undo });
+    toast(value === null ? `Your ${pretty(name)} is forgotten` : `Your ${pretty(name)}: ${worded(value)}`, { label: "Undo", run: undo });
     return true;
   };
 }

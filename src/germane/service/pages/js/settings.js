@@ -4,6 +4,7 @@ import { call, get, session } from "./api.js";
 import { clock, h, plural, show, toast } from "./dom.js";
 import { headline } from "./mailbox.js";
 
+const RETRY_MS = 3000;
 let install = null;
 addEventListener("beforeinstallprompt", (event) => {
   event.preventDefault();
@@ -19,13 +20,22 @@ export function settings(main) {
   const held = h("section", { class: "card stack tight", hidden: true });
   const app = h("section", { class: "card stack tight" });
   show(main, h("div", { class: "stack narrow" }, h("h1", {}, "Settings"), body, held, app));
-  get(path()).then(({ preferences }) => show(body, form(preferences ?? {}, () => waiting(held))),
-    (error) => show(body, h("p", { class: "error" }, navigator.onLine ? error.message : "Offline: your preferences are shown when you are online.")));
-  waiting(held);
+  read(body, held);
   const draw = () => about(app);
   addEventListener("germane:installable", draw);
   draw();
   return () => removeEventListener("germane:installable", draw);
+}
+
+async function read(body, held) {
+  try {
+    const { preferences } = await get(path());
+    show(body, form(preferences ?? {}, () => waiting(held)));
+    waiting(held);
+  } catch (error) {
+    show(body, h("p", { class: "error" }, navigator.onLine ? error.message : "Offline: your preferences are shown when you are online."));
+    if (!(error.status < 500)) setTimeout(() => body.isConnected && read(body, held), RETRY_MS);
+  }
 }
 
 // A time in the largest unit that it is a whole number of.

@@ -6,6 +6,8 @@ import { clock, h, icon, plural, redraw, show, toast } from "./dom.js";
 import { editor } from "./editor.js";
 import { mailbox, readSubscriptions, subscriptions } from "./mailbox.js";
 
+const RETRY_MS = 3000;
+
 export function subscriptionsPage(main, id) {
   if (id) return id === "new" || subscriptions.has(id) ? editor(main, id === "new" ? null : id) : find(main, id);
   const list = h("ul", { class: "plain stack", "aria-label": "Subscriptions" });
@@ -80,7 +82,8 @@ async function interests(place) {
   let known;
   try {
     known = await get(path);
-  } catch {
+  } catch (error) {
+    if (!(error.status < 500)) setTimeout(() => place.isConnected && interests(place), RETRY_MS);
     return;
   }
   const again = (promise, words, undo) => promise.then(() => {
@@ -102,7 +105,7 @@ async function interests(place) {
       h("div", { class: "row" },
         h("button", { id: `always-${each.topic}`, class: "quiet", "aria-pressed": String(each.state === "pinned"), onclick: () => again(set(each.topic, each.state === "pinned" ? null : "pinned"), each.state === "pinned" ? "Unpinned" : `${each.topic}: always`, () => set(each.topic, each.state)) }, icon("pin"), "Always"),
         h("button", { id: `never-${each.topic}`, class: "quiet", "aria-pressed": String(each.state === "muted"), onclick: () => again(set(each.topic, each.state === "muted" ? null : "muted"), each.state === "muted" ? "Unmuted" : `${each.topic}: never`, () => set(each.topic, each.state)) }, icon("mute"), "Never")))))
-    : h("p", { class: "soft" }, "Nothing yet: keep what you like, dismiss what you do not."),
+    : h("p", { class: "soft" }, `${known.feedback ? "Not enough yet" : "Nothing yet"}: keep what you like, dismiss what you do not.`),
   h("div", { class: "row" },
     h("button", { onclick: () => save(path) }, "Export all"),
     h("button", { class: "bad", onclick: () => confirm("Erase everything that was learned about you? This cannot be undone.") && again(call("DELETE", path), "Erased") }, "Erase all")));
