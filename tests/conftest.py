@@ -1,8 +1,13 @@
 """Fixtures that several test files share."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import germane
+
+# A slow machine is no failure: neither of an example, nor of how long it takes to draw some.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture
