@@ -114,6 +114,28 @@ def test_a_digest_that_is_due_at_night_waits_for_morning(kit):
     assert kit.deliveries() == [("ann", seqs, "digest")]
 
 
+def test_what_is_gathered_is_counted_and_not_read(kit, monkeypatch):
+    """Somebody for whom much is held costs a message no more than others."""
+    from germane.service import delivering
+
+    kit.prefer("ann", quiet={"from": "11:00", "to": "12:00"})
+    seqs = [send(kit)]
+    monkeypatch.setattr(delivering, "held_of", None)
+    kit.prefer("ann", digest={"count": 4, "seconds": 3600})
+    kit.matcher.round()
+    first = kit.publish(*[message(n=5)] * 2)
+    kit.matcher.round()
+    kit.new_matcher()
+    kit.publish(message(n=5))
+    kit.matcher.round()
+    rows = kit.rows(tables.held)
+    assert [row.seq for row in rows] == [*seqs, first, first + 1, first + 2]
+    assert [row.due for row in rows[1:]] == [START + HOUR, START + HOUR, START]
+    monkeypatch.undo()
+    kit.work()
+    assert kit.deliveries() == [("ann", [row.seq for row in rows], "digest")]
+
+
 def test_rates_defer(kit):
     kit.prefer("ann", rate={"limit": 2, "seconds": 60})
     seqs = [send(kit) for _ in range(5)]

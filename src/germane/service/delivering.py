@@ -138,7 +138,7 @@ class Desk:
         self.now = now
         self.rows = rows
         self._recent: dict[int, list[int]] = {}
-        self._waiting: dict[int, list[Held]] = {}
+        self._waiting: dict[int, tuple[int, int | None]] = {}
 
     def take(
         self,
@@ -162,16 +162,18 @@ class Desk:
             return
         gathered = None
         if wishes.digests:
-            waiting = self.waiting(subscriber)
-            oldest = min([h.at for h in waiting if h.why == holding.DIGEST], default=now)
-            gathered = (len(waiting) + 1, min(oldest, now))
+            n, oldest = self.waiting(subscriber)
+            gathered = (n + 1, now if oldest is None else min(oldest, now))
         kept = holding.hold(wishes, now, snoozed, gathered, self.recent(subscriber, wishes))
         if kept is None and not wishes.digests:
             self.release_one(subscriber, seq, at, live, None)
             return
         due, why = kept or (now, holding.DIGEST)  # a digest that is complete leaves at once
+        n, oldest = self.waiting(subscriber)
+        if why == holding.DIGEST:
+            oldest = at if oldest is None else min(oldest, at)
+        self._waiting[subscriber] = n + 1, oldest
         row = Held(subscriber, seq, at, due, why, expires, str([s.number for s in live]))
-        self.waiting(subscriber).append(row)
         self.rows.held.append((self.tenant.number, *row))
 
     def release_one(
@@ -224,10 +226,17 @@ class Desk:
             self._recent[subscriber] = sorted(found)
         return self._recent[subscriber]
 
-    def waiting(self, subscriber: int) -> list[Held]:
-        """What is held for somebody."""
+    def waiting(self, subscriber: int) -> tuple[int, int | None]:
+        """How many are held for somebody, and when the first of a digest was accepted."""
         if subscriber not in self._waiting:
-            self._waiting[subscriber] = held_of(self.connection, self.tenant.number, subscriber)
+            t = tables.held
+            first = sa.func.min(sa.case((t.c.why == holding.DIGEST, t.c.at)))
+            n, oldest = self.connection.execute(
+                sa.select(sa.func.count(), first).where(
+                    t.c.tenant == self.tenant.number, t.c.subscriber == subscriber
+                )
+            ).one()
+            self._waiting[subscriber] = n, oldest
         return self._waiting[subscriber]
 
 
