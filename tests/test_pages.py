@@ -1087,6 +1087,20 @@ def test_a_link_signs_in_where_a_token_is_asked_for(town, pages):
 
 
 @needs_browser
+def test_what_is_refused_when_it_is_saved_is_seen(town, pages):
+    """The words stand by the condition, and the button is far below them on a phone."""
+    page = pages({"width": 390, "height": 420})
+    signed_in(page, town, town.person("zoe", "topic WITHIN 'News' OR topic WITHIN 'Sports'"))
+    page.click("#tabs >> text=Subscriptions")
+    page.get_by_role("link", name="Edit").click()
+    page.click("summary >> text=Delivery")
+    page.fill("#sink", "http://10.0.0.1/")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#verdict")).to_contain_text("not a public address")
+    expect(page.locator("#verdict")).to_be_in_viewport(ratio=1)
+
+
+@needs_browser
 def test_settings_and_interests_come_when_the_network_does(town, pages):
     page = pages()
     signed_in(page, town, town.person("tove", "topic WITHIN 'Music'"))
@@ -1318,6 +1332,7 @@ def test_dead_letters_are_counted_come_back_and_go_one_by_one(town, pages):
     expect(page.locator("#state")).to_contain_text("No figures since")
     expect(page.locator("#state")).to_contain_text("You are offline")
     expect(page.locator("main.old")).to_have_count(1)
+    page.wait_for_timeout(4000)  # the list cannot be read again: what is shown stays
     expect(rows).to_have_count(2)
     page.context.set_offline(False)
     expect(page.locator("#state")).to_contain_text("as of")

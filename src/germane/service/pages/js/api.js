@@ -13,10 +13,12 @@ export class Problem extends Error {
 }
 
 // Nobody answered. Browsers say so each in its own words, and none for people.
+export class Unreached extends Error {}
+
 function unreached(error) {
   if (error.name === "AbortError" || error.name === "TimeoutError") return error;
   const words = navigator.onLine ? "germane cannot be reached; try again in a moment." : "You are offline.";
-  return new Error(words, { cause: error });
+  return new Unreached(words, { cause: error });
 }
 
 // A link may bring a token in its fragment, which browsers send to nobody; it is taken out at once.

@@ -311,7 +311,7 @@ async function verdict(id, seq, delivery, subscription = named.get(id)?.subscrip
       : `/subscriptions/${encodeURIComponent(subscription)}/explanation?message=${seq}`);
     return answer.subscriptions.find((s) => s.matched) ?? answer.subscriptions[0];
   } catch (error) {
-    return { error: error.message };
+    return { error: error.message, matched: Boolean(delivery) };
   }
 }
 

@@ -181,6 +181,7 @@ export function editor(main, id) {
       submit.disabled = false;
       verdict.className = "error";
       show(verdict, error.status ? fault(body.condition, error, known) : error.message);
+      verdict.scrollIntoView({ block: "center" });
     }
   }
 

@@ -1,12 +1,12 @@
 // What an operator looks into: costly subscriptions and why, dead letters, sinks.
 
-import { call, get } from "./api.js";
+import { Unreached, call, get } from "./api.js";
 import { describe } from "./conditions.js";
 import { ago, h, number, plural, redraw, show, toast } from "./dom.js";
 
-// What went wrong, in words; browsers say that nobody answered in words of their own.
-const isLost = (error) => error.name === "TimeoutError" || (error instanceof TypeError && /fetch|network|load failed/i.test(error.message));
-export const problem = (error) => (error.name === "TimeoutError" ? "germane does not answer" : isLost(error) ? "germane cannot be reached" : error.message);
+// What went wrong, in words. What was not reached is asked again without being told to.
+const isLost = (error) => error.name === "TimeoutError" || error instanceof Unreached;
+export const problem = (error) => (error.name === "TimeoutError" ? "germane does not answer" : isLost(error) && navigator.onLine ? "germane cannot be reached" : error.message);
 
 const SAME = Symbol("what is shown stays");
 
