@@ -288,6 +288,24 @@ def test_a_name_that_a_graph_is_not_given_again_has_none(kit):
         tenant.filter.graph("likes")
 
 
+def test_names_are_read_while_others_forget_them(kit):
+    """What a reader keeps is shared by threads: one may clear it while another looks up names."""
+    kit.subscribe("a", "n > 1")
+    kit.subscribe("b", "n > 1", "bob")
+    kit.work()
+    reader, s = Reader(kit.log, kit.engine), tables.subscribers
+    looked_up = reader.engine.connect
+    assert reader.names(s, "name", 1, {0}) == {0: "ann"}
+
+    class Cleared:
+        def connect(self):
+            reader._names.clear()
+            return looked_up()
+
+    reader.engine = Cleared()
+    assert reader.names(s, "name", 1, {0, 1}) == {0: "ann", 1: "bob"}
+
+
 def test_put_replaces_and_null_removes(kit):
     kit.subscribe("a", "context.room IS NULL AND n < context.limit")
     seqs = [

@@ -43,7 +43,9 @@ class Reader:
         kind = table.name
         if len(self._names) > KEPT_NAMES:
             self._names.clear()
-        missing = [n for n in numbers if (kind, tenant, n) not in self._names]
+        kept = ((n, self._names.get((kind, tenant, n))) for n in numbers)
+        known = {n: name for n, name in kept if name is not None}  # others may clear what is kept
+        missing = [n for n in numbers if n not in known]
         if missing:
             with self.engine.connect() as connection:
                 for begin in range(0, len(missing), 500):
@@ -53,8 +55,9 @@ class Reader:
                             table.c.number.in_(missing[begin : begin + 500]),
                         )
                     )
-                    self._names.update({(kind, tenant, n): name for n, name in found})
-        return {n: self._names.get((kind, tenant, n), "") for n in numbers}
+                    known |= dict(found.all())
+            self._names |= {(kind, tenant, n): known[n] for n in missing if n in known}
+        return {n: known.get(n, "") for n in numbers}
 
     def deliveries(self, tenant: int, rows: Any) -> list[dict[str, Any]]:
         """Rows of deliveries as people see them, with their events."""
