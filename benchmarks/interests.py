@@ -167,7 +167,7 @@ def judge(means: dict[str, Any]) -> list[Bar]:
     return [
         Bar("with context / without", before / means[WITHOUT]["before"][-1], 1.5),
         Bar("with context / keyword subscription", before / means[KEYWORDS], 3.0),
-        Bar("pieces of feedback to recover, three tastes", recovery(means[WITH]), 50, False, ""),
+        Bar("pieces to recover: three tastes", recovery(means[WITH]), 50, False, ""),
         *(
             one_taste.judge(way, curves[WITH], AFTER, RECOVERED)
             for way, curves in means[ONE].items()
@@ -247,11 +247,12 @@ def _parts(value: Any) -> Any:
 def show_seeds(by_seed: dict[str, Any]) -> None:
     """The bars in each world."""
     bars = {seed: judge(means) for seed, means in by_seed.items()}
-    table = Table("seed", *(bar.text for bar in next(iter(bars.values()))), "share after 50")
-    for seed, row in bars.items():
-        curves = by_seed[seed][WITH]
-        share = curves["after"][AFTER.index(50)] / curves["before"][-1]
-        table.add_row(seed, *(f"{bar.value:.2f}" for bar in row), f"{share:.2f}")
+    table = Table("in each world", *(f"seed {seed}" for seed in bars))
+    for row in zip(*bars.values(), strict=True):
+        table.add_row(row[0].text, *(f"{bar.value:.2f}" for bar in row))
+    curves = [means[WITH] for means in by_seed.values()]
+    shares = [c["after"][AFTER.index(50)] / c["before"][-1] for c in curves]
+    table.add_row("share after 50: three tastes", *(f"{share:.2f}" for share in shares))
     console.print(table)
 
 

@@ -136,7 +136,7 @@ def recovery(curve: dict[str, Any], checkpoints: tuple[int, ...], least: float) 
 
 
 def judge(way: str, curve: dict[str, Any], checkpoints: tuple[int, ...], least: float) -> Bar:
-    text = f"pieces of feedback to recover, one taste, {way}"
+    text = f"pieces to recover: {way}"
     return Bar(text, recovery(curve, checkpoints, least), 50, False, "")
 
 
