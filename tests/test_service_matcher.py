@@ -616,3 +616,19 @@ def test_what_was_slow_once_is_soon_forgotten():
     for second in range(3):
         tally.add_latencies(np.full(SAMPLE, 1_000 * (second + 1)), start + second * SECOND)
     assert tally.percentiles(start + 3 * SECOND) == (3.0, 3.0)  # and no more than a sample
+
+
+def test_nobody_changes_what_became_somebody_elses(kit):
+    """Who asks is looked up before it is the entry's turn; by then another may have the id."""
+    kit.subscribe("s", "n > 0", who="ann")
+    kit.subscribe("s", "n > 1", who="bob")  # an operator's: it replaces anybody's
+    mute = {"subscription": "s", "muted": True, "snoozed_until": None, "of": "ann"}
+    late = [kit.append(1, "settings", mute), kit.append(1, "unsubscribe", {"id": "s", "of": "ann"})]
+    seq = kit.publish(message(n=5))
+    kit.append(1, "unsubscribe", {"id": "s", "of": "bob"})
+    kit.publish(message(n=6))
+    kit.work()
+    assert kit.pairs() == {(seq, "bob"): ["s"]}
+    assert [(row.seq, row.reason) for row in kit.rows(tables.deadletters)] == [
+        (each, "there is no subscription 's'") for each in late
+    ]

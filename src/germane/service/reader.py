@@ -13,7 +13,7 @@ from germane.service.clock import as_text
 from germane.service.cloudevents import events_of
 from germane.service.log import EVENTS, Log
 
-KEPT_ENTRIES = 256
+KEPT_BYTES = 32 << 20  # of entries, as they are in the log
 KEPT_NAMES = 200_000
 
 
@@ -24,6 +24,7 @@ class Reader:
         self.log = log
         self.engine = engine
         self._entries: dict[int, tuple[int, list[Any]]] = {}
+        self._kept = 0  # bytes
         self._names: dict[tuple[str, int, int], str] = {}
 
     def event(self, tenant: int, seq: int) -> tuple[Any, int] | None:
@@ -32,8 +33,10 @@ class Reader:
             if entry.seq <= seq <= entry.last and entry.kind == EVENTS:
                 kept = self._entries.get(entry.seq)
                 if kept is None:
-                    if len(self._entries) >= KEPT_ENTRIES:
+                    if self._kept + len(entry.body) > KEPT_BYTES:
                         self._entries.clear()
+                        self._kept = 0
+                    self._kept += len(entry.body)
                     kept = self._entries[entry.seq] = (entry.at, events_of(entry.body))
                 return kept[1][seq - entry.seq], kept[0]
         return None

@@ -228,6 +228,12 @@ class Tenant:
         step.dead.append(Dead(entry.seq, logs.SUBSCRIBE, f"the id {body['id']!r} is taken"))
         return False
 
+    def _may_change(self, id_: str, body: dict[str, Any]) -> None:
+        """Refuse to end or mute what became somebody else's since they asked who may do that."""
+        owner = self.books.owner_of(id_)
+        if body.get("of") is not None and owner != self.books.subscribers.get(body["of"], NOBODY):
+            raise LookupError(f"there is no subscription {id_!r}")
+
     def _add(self, numbers: range, bodies: list[dict[str, Any]]) -> dict[int, str]:
         """Register profiles; number -> why it was refused."""
         reasons: dict[int, str] = {}
@@ -284,6 +290,7 @@ class Tenant:
 
     def _single(self, entry: Stored, body: dict[str, Any], step: Step) -> None:
         if entry.kind == logs.UNSUBSCRIBE:
+            self._may_change(body["id"], body)
             if not self._end(body["id"], step):
                 raise LookupError(f"there is no subscription {body['id']!r}")
         elif entry.kind == logs.GRAPH:
@@ -335,6 +342,7 @@ class Tenant:
 
     def _settings(self, body: dict[str, Any], step: Step) -> None:
         if "subscription" in body:
+            self._may_change(body["subscription"], body)
             changed = self.books.change(
                 body["subscription"], bool(body["muted"]), holding.moment(body["snoozed_until"])
             )

@@ -89,6 +89,11 @@ def _find(api: Api, holder: Holder, id_: str) -> dict[str, Any] | None:
     return shown
 
 
+def _mine(holder: Holder) -> str | None:
+    """Whose subscriptions alone the asker may change; None is everybody's."""
+    return holder.subject if holder.role == SUBSCRIBER else None
+
+
 def found(api: Api, holder: Holder, id_: str) -> dict[str, Any]:
     """A subscription that the asker may see; 404 else."""
     shown = _find(api, holder, id_)
@@ -171,7 +176,10 @@ async def change_subscription(
 ) -> Any:
     """Mute or snooze a subscription; what is not named stays."""
     shown = await run_in_threadpool(found, api, holder, id)
-    change = {"subscription": id, "muted": shown["muted"], "snoozed_until": shown["snoozed_until"]}
+    change = {
+        "subscription": id, "muted": shown["muted"], "snoozed_until": shown["snoozed_until"],
+        "of": _mine(holder),
+    }  # fmt: skip
     if given.muted is not None:
         change["muted"] = given.muted
     if "snoozed_until" in given.model_fields_set:
@@ -190,8 +198,10 @@ async def change_subscription(
 async def unsubscribe(id: SubscriptionId, holder: Reader, api: State) -> Any:
     """End a subscription; from the next message on, nothing is delivered."""
     await run_in_threadpool(found, api, holder, id)
-    seq = await api.append_one(holder, logs.UNSUBSCRIBE, {"id": id})
+    seq = await api.append_one(holder, logs.UNSUBSCRIBE, {"id": id, "of": _mine(holder)})
     applied = await api.applied(holder.tenant, seq)
+    if applied and await run_in_threadpool(dead_reason, api, holder.tenant, seq) is not None:
+        raise not_there(f"subscription {id!r}")  # it ended meanwhile, or is somebody else's
     return JSONResponse({"seq": seq, "applied": applied}, 200 if applied else 202)
 
 
