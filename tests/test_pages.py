@@ -1443,6 +1443,13 @@ def test_the_demo_shows_who_gets_what_and_takes_wishes(town, pages):
     expect(yours.locator(".verdicts li").first).to_have_text("✓You“within 500 m of me”")
     expect(yours.locator(".verdicts .no").first).to_be_visible()
     expect(page.locator("#figures")).to_contain_text("37 people")
+    page.fill("#said", "Pancakes <b>for all</b>")
+    page.select_option("#about", "Weather")
+    page.get_by_role("button", name="Say it").click()
+    said = page.locator("#news > li", has_text="Pancakes <b>for all</b>")
+    expect(said.locator(".verdicts li").first).to_have_text("✓You“within 500 m of me”")
+    expect(page.locator("#said")).to_have_value("")
+    expect(phone.locator(".item h3").first).to_have_text("Pancakes <b>for all</b>")
     page.click("text=Something of your own")  # the editor opens on the phone
     expect(phone.locator("main h1")).to_have_text("New subscription")
     phone.get_by_role("button", name="A topic").click()

@@ -22,6 +22,9 @@ const ASKS = [
   ["Sports", "topic WITHIN 'Sports'"],
 ];
 const YOU = "you";
+const BATCH = { headers: { "Content-Type": "application/cloudevents-batch+json" } };
+const FIRST_TOPIC = "Food";
+const REACH_MS = 1000; // until it is known who got what you said
 const WALKER = "A walker";
 const [GOT, MISSED, SHOWN] = [4, 2, 6]; // of those who got a message and who did not: so many are named
 const named = new Map(); // id -> {label, number, says, subscription, last, lastAt}
@@ -50,6 +53,7 @@ async function begin() {
   $("#more-news").addEventListener("click", showNew);
   openPhone();
   you();
+  prepareToSay().catch((error) => toast(error.message));
   await Promise.all([readOwn(), readNews(), ...[...named.keys(), YOU].map(readContext), ...[...named.values()].map(readLast)]);
   setTimeout(poll, POLL_MS);
   drawPeople();
@@ -174,7 +178,7 @@ function take({ seq, at, event }) {
     const { position, task, place } = data(event);
     const person = named.get(event.subject);
     if (person) Object.assign(person, task !== undefined && { task }, place !== undefined && { place });
-    if (event.subject === YOU) yourChange(position, task);
+    if (event.subject === YOU) yourChange(position, task, place);
     town.move(event.subject, position, task !== undefined && (person || event.subject === YOU) ? { task } : {});
     return;
   }
@@ -256,6 +260,7 @@ function drawNews() {
     if (list.children[k] !== item) list.insertBefore(item, list.children[k] ?? null);
   });
   for (const seq of lines.keys()) if (!news.has(seq)) lines.delete(seq);
+  openSaid();
 }
 
 function showNew() {
@@ -387,7 +392,8 @@ function you() {
 }
 
 // What the fields beside the map say follows the log, and so does the phone.
-function yourChange(position, task) {
+function yourChange(position, task, place) {
+  for (const [name, value] of Object.entries({ position, place })) if (value !== undefined) yours[name] = value ?? undefined;
   if (task !== undefined) $("#task").value = task ?? "";
   if (isPlace(position)) {
     const { venue, distance } = nearest(...town.metres(position));
@@ -411,6 +417,41 @@ async function go(x, y, district) {
   town.move(YOU, position, {});
   await patch({ position, place: district });
   toast(`You are at the ${district} now`);
+}
+
+// What you say is a message like any other, from where you are.
+const yours = {}; // where that is
+let said = null; // the seq of what you said, until its "why?" is opened
+
+async function prepareToSay() {
+  const { edges } = await get("/graphs/topic");
+  const roots = new Set(edges.map(([above]) => above));
+  for (const [, below] of edges) roots.delete(below);
+  const topics = [...new Set(edges.flat())].filter((topic) => !roots.has(topic)).sort();
+  $("#about").append(...topics.map((topic) => h("option", { selected: topic === FIRST_TOPIC }, topic)));
+  $("#say").addEventListener("submit", (e) => {
+    e.preventDefault();
+    say($("#said").value.trim(), $("#about").value).catch((error) => toast(error.message));
+  });
+}
+
+async function say(title, topic) {
+  if (!title) return;
+  const event = { specversion: "1.0", id: `said-${Date.now()}`, source: "/you", type: "news", data: { title, topic: [topic], ...yours } };
+  const { last: seq } = await call("POST", "/events", [event], BATCH);
+  said = seq;
+  $("#said").value = "";
+  for (const open of document.querySelectorAll("#news details[open]")) open.open = false;
+  drawNews();
+}
+
+function openSaid() {
+  const item = lines.get(said)?.item;
+  if (!item) return;
+  said = null;
+  setTimeout(() => {
+    $("details", item).open = true;
+  }, REACH_MS);
 }
 
 let drawnAsks = null;

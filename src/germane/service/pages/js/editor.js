@@ -174,7 +174,7 @@ export function editor(main, id) {
     try {
       saved = before ? await put(before, body) : await call("POST", "/subscriptions", body);
       done = true;
-      await readSubscriptions().catch(() => {});
+      await readSubscriptions(saved).catch(() => {});
       toast(id ? "Saved" : "Subscribed. What matches from now on comes to your inbox.");
       location.hash = "#subscriptions";
     } catch (error) {
@@ -190,13 +190,12 @@ export function editor(main, id) {
     const ended = { ...given, ...subscriptions.get(id) };
     const { condition, urgent, sink, subscriber, context } = ended;
     const undo = async () => {
-      await put(ended, { ...unshown(ended), condition, urgent, sink, subscriber, context });
-      readSubscriptions();
+      readSubscriptions(await put(ended, { ...unshown(ended), condition, urgent, sink, subscriber, context }));
     };
     try {
-      await call("DELETE", `/subscriptions/${encodeURIComponent(id)}`);
+      const answer = await call("DELETE", `/subscriptions/${encodeURIComponent(id)}`);
       done = true;
-      await readSubscriptions().catch(() => {});
+      await readSubscriptions(answer).catch(() => {});
       toast("Ended", { label: "Undo", run: undo });
       location.hash = "#subscriptions";
     } catch (error) {

@@ -11,6 +11,7 @@ export const subscriptions = new Map(); // id -> subscription, as far as they we
 export const read = { times: 0 }; // how often subscriptions were read: why-lines follow
 
 const RETRY_MS = 3000;
+const LATER_MS = [3000, 10_000, 30_000]; // on a busy service
 const FRESH_MS = 5000; // so long after a press the service knows the context better than this page
 const TOLD = { read: "opened", unkept: "undone", restored: "undone" }; // as the agent calls it
 let following = null;
@@ -56,7 +57,9 @@ export function stop() {
   removeEventListener("online", sendWaiting);
 }
 
-export async function readSubscriptions() {
+// After a change, with the service's answer to it: where that is not applied yet, again a little later.
+export async function readSubscriptions(change) {
+  if (change?.applied === false) for (const ms of LATER_MS) setTimeout(() => readSubscriptions().catch(() => {}), ms);
   const found = [];
   let after = "";
   do {

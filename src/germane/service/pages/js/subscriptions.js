@@ -69,8 +69,7 @@ function line(s) {
 
 async function change(s, values) {
   try {
-    await call("PATCH", `/subscriptions/${encodeURIComponent(s.id)}`, values);
-    await readSubscriptions();
+    await readSubscriptions(await call("PATCH", `/subscriptions/${encodeURIComponent(s.id)}`, values));
   } catch (error) {
     toast(error.message);
   }
@@ -86,10 +85,10 @@ async function interests(place) {
     if (!(error.status < 500)) setTimeout(() => place.isConnected && interests(place), RETRY_MS);
     return;
   }
-  const again = (promise, words, undo) => promise.then(() => {
+  const again = (promise, words, undo) => promise.then((answer) => {
     toast(words, undo && { label: "Undo", run: () => again(undo(), "As before") });
     interests(place);
-    readSubscriptions();
+    readSubscriptions(answer);
   }, (error) => toast(error.message));
   const set = (topic, state) => call("PUT", `${path}/topics/${encodeURIComponent(topic)}`, { state });
   place.hidden = false;
