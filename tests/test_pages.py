@@ -694,9 +694,13 @@ def test_signing_out_leaves_nothing_of_a_person(town, pages):
     expect(other.locator(".item h3")).to_have_text(["Ria's song"])
 
     page.click("#tabs >> text=Settings")
+    asked = []
+    page.on("dialog", lambda dialog: asked.append(dialog.message))
     page.get_by_role("button", name="Sign out").click()
     for tab in (page, other):
         expect(tab.get_by_role("button", name="Sign in")).to_be_visible()
+    assert "erased" in asked[0]
+    for tab in (page, other):
         tab.click(".brand")
         for name in ("now", "inbox"):
             tab.evaluate(f"location.hash = '{name}'")
@@ -712,6 +716,14 @@ def test_signing_out_leaves_nothing_of_a_person(town, pages):
     page.click("#tabs >> text=Now")
     expect(page.get_by_role("button", name="sport")).to_have_attribute("aria-pressed", "true")
     assert "Ria" not in page.locator("body").inner_text()
+
+
+@needs_browser
+def test_an_address_that_cannot_be_decoded_leads_somewhere(town, pages):
+    page = pages()
+    signed_in(page, town, town.person("ute"))
+    page.evaluate("location.hash = 'subscriptions/%'")
+    expect(page.locator("main h1")).to_have_text("There is no such subscription")
 
 
 @needs_browser

@@ -1,7 +1,7 @@
 // The client's frame: who signs in, which section is shown, whether the connection is live.
 
 import { forget, keep, onOther, session, takeToken, whoAmI } from "./api.js";
-import { $, h, icon, show, toast } from "./dom.js";
+import { $, h, icon, parts, show, toast } from "./dom.js";
 import { inbox, unseen } from "./inbox.js";
 import { load, mailbox, start, stop } from "./mailbox.js";
 import { followContext, now } from "./now.js";
@@ -74,7 +74,7 @@ function frame() {
 function route(moved = false) {
   if (!session.token) return; // signed out: nothing of before is shown
   if (location.hash === "#main" || location.hash.startsWith("#token=")) return;
-  const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  const [name, ...rest] = parts();
   const section = SECTIONS.find((each) => each[0] === name) ?? SECTIONS[0];
   for (const link of document.querySelectorAll("#tabs a")) {
     if (link.dataset.name === section[0]) link.setAttribute("aria-current", "page");

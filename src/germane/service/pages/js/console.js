@@ -3,7 +3,7 @@
 import { get, keep, session, takeToken, whoAmI } from "./api.js";
 import { chart } from "./charts.js";
 import { deadLetters, oneSubscription, problem, sinks, subscriptionsByCost } from "./ledgers.js";
-import { $, h, number, show } from "./dom.js";
+import { $, h, number, parts, show } from "./dom.js";
 
 const EVERY_MS = 2000;
 const SHOWN_S = 600;
@@ -38,7 +38,7 @@ async function begin() {
 
 function route(moved = false) {
   if (location.hash === "#main" || location.hash.startsWith("#token=")) return;
-  const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  const [name, ...rest] = parts();
   const section = SECTIONS.find((each) => each[0] === name) ?? SECTIONS[0];
   for (const link of document.querySelectorAll("#tabs a")) {
     if (link.dataset.name === section[0]) link.setAttribute("aria-current", "page");

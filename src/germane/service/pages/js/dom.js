@@ -17,6 +17,15 @@ export function h(tag, props = {}, ...children) {
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 
+// Where a fragment leads, part by part; what cannot be decoded is as it was written.
+export const parts = () => location.hash.slice(1).split("/").map((part) => {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+});
+
 export function show(root, ...children) {
   root.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
 }

@@ -121,5 +121,5 @@ function about(place) {
     h("div", { class: "row" },
       install && h("button", { class: "primary", onclick: async () => { install.prompt(); await install.userChoice; install = null; about(place); } }, "Install the app"),
       session.role !== "subscriber" && h("a", { class: "button", href: "console" }, "Operator's console"),
-      h("button", { class: "bad", onclick: () => dispatchEvent(new Event("germane:signout")) }, "Sign out, erase this device")));
+      h("button", { class: "bad", onclick: () => confirm("Sign out? What you kept is on this device alone, and is erased.") && dispatchEvent(new Event("germane:signout")) }, "Sign out, erase this device")));
 }
