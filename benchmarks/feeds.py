@@ -84,7 +84,7 @@ def play(suite: Path) -> dict[str, Any]:
         n_messages += len(feed.messages)
         n_letters += len(feed.dead_letters)
         outcomes[_outcome(feed)] += 1
-        reasons.update(re.sub(r"[\d,]+", "N", letter.reason)[:60] for letter in feed.dead_letters)
+        reasons.update(re.sub(r"\d[\d,]*", "N", letter.reason)[:60] for letter in feed.dead_letters)
     return {
         "documents": sum(outcomes.values()), "outcomes": dict(outcomes), "messages": n_messages,
         "dead_letters": n_letters, "reasons": dict(reasons.most_common(20)), "crashes": crashes,
