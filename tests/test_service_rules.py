@@ -136,6 +136,19 @@ def test_what_is_gathered_is_counted_and_not_read(kit, monkeypatch):
     assert kit.deliveries() == [("ann", [row.seq for row in rows], "digest")]
 
 
+def test_a_rate_counts_what_came_just_before_it(kit):
+    """Also what the same round delivers, of which nothing is written yet."""
+    first = kit.publish(*[message(n=5)] * 3)
+    kit.prefer("ann", rate={"limit": 5, "seconds": 60})
+    second = kit.publish(*[message(n=5)] * 4)
+    kit.work()
+    seqs = [first, first + 1, first + 2, second, second + 1]
+    assert [each[1] for each in kit.deliveries()] == [[seq] for seq in seqs]
+    kit.clock.turn(60)
+    kit.work()
+    assert [each[1] for each in kit.deliveries()][5:] == [[second + 2], [second + 3]]
+
+
 def test_rates_defer(kit):
     kit.prefer("ann", rate={"limit": 2, "seconds": 60})
     seqs = [send(kit) for _ in range(5)]

@@ -7,7 +7,9 @@ its time has come, by ``release``; a delivery gets its id when it becomes visibl
 order of the feed.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -138,6 +140,8 @@ class Desk:
         self.now = now
         self.rows = rows
         self._recent: dict[int, list[int]] = {}
+        self._made: Counter[int] = Counter()  # of the first so many rows
+        self._counted = 0
         self._waiting: dict[int, tuple[int, int | None]] = {}
 
     def take(
@@ -223,8 +227,15 @@ class Desk:
                 .order_by(tables.deliveries.c.id.desc())
                 .limit(wishes.rate_limit)
             ).scalars()
-            self._recent[subscriber] = sorted(found)
+            self._recent[subscriber] = sorted(found) + [self.now] * self._made_for(subscriber)
         return self._recent[subscriber]
+
+    def _made_for(self, subscriber: int) -> int:
+        """How many deliveries of somebody are not in the table yet."""
+        rows = self.rows.deliveries
+        self._made.update(row[2] for row in rows[self._counted :])
+        self._counted = len(rows)
+        return self._made[subscriber]
 
     def waiting(self, subscriber: int) -> tuple[int, int | None]:
         """How many are held for somebody, and when the first of a digest was accepted."""
@@ -349,13 +360,17 @@ def _write_back(
         connection.execute(
             sa.delete(t).where(mine, t.c.seq == sa.bindparam("s")), [{"s": seq} for seq in gone]
         )
-    if later:
+    if later:  # what waits for the same is written in one go: often all that is held
+        ranges = []
+        for kept, group in groupby(sorted(later), key=itemgetter(1)):
+            seqs = [seq for seq, _ in group]
+            ranges.append({"a": seqs[0], "b": seqs[-1], "d": kept.due, "w": kept.why})
         connection.execute(
-            sa.update(t).where(mine, t.c.seq == sa.bindparam("s")).values(
-                due=sa.bindparam("d"), why=sa.bindparam("w")
-            ),
-            [{"s": seq, "d": kept.due, "w": kept.why} for seq, kept in later],
-        )  # fmt: skip
+            sa.update(t)
+            .where(mine, t.c.seq.between(sa.bindparam("a"), sa.bindparam("b")))
+            .values(due=sa.bindparam("d"), why=sa.bindparam("w")),
+            ranges,
+        )
 
 
 def due_subscribers(connection: sa.Connection, now: int) -> dict[int, list[int]]:
