@@ -48,7 +48,7 @@ CHECKS = [
     ("ruff format", ["-m", "ruff", "format", "--check", "."]),
     ("mypy", ["-m", "mypy"]),
     ("layers", ["-c", "from importlinter.cli import lint_imports_command as c; c()"]),
-    ("pytest", ["-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q"]),
+    ("pytest", ["-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q", "--durations=12"]),
 ]
 
 
