@@ -8,6 +8,7 @@ import httpx
 import pytest
 from service_kit import Kit, message
 
+from germane.service import tables
 from germane.service.courier import Courier
 from germane.service.reader import Reader
 
@@ -58,3 +59,22 @@ def test_what_comes_behind_a_failure_waits_with_it(kit):
     kit.clock.turn(2)
     sink.work()
     assert sink.asked == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("wishes", [{}, {"digest": {"count": 2}}])
+def test_what_the_log_has_forgotten_is_dead_and_not_sent(kit, wishes):
+    """A sink that was away for longer than the retention is told nothing instead of nothings."""
+    kit.prefer("ann", **wishes)
+    seq = kit.publish(message(n=1), message(n=1))
+    kit.work()
+    kit.log.trim(seq + 2)  # all but the last entry
+    kit.publish(message(n=0))
+    kit.log.trim(seq + 2)
+    sink = Sink(kit)
+    sink.work()
+    assert sink.asked == []
+    rows = kit.rows(tables.outbox)
+    assert {(row.state, row.failure) for row in rows} == {
+        ("dead", "the log does not have its message any more")
+    }
+    assert len(rows) == (1 if wishes else 2)

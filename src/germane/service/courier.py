@@ -26,7 +26,7 @@ from germane.service.delivering import DEAD, GONE, SENT, WAITING
 from germane.service.gauges import _replace
 from germane.service.settings import Settings
 from germane.service.sinks import Forbidden, resolve
-from germane.service.webhooks import event_of
+from germane.service.webhooks import event_of, is_hollow
 
 EVERY_S = 0.05
 IDLE_S = 0.25
@@ -183,6 +183,10 @@ class Courier:
         event = await asyncio.to_thread(event_of, self.api, row.tenant, row.delivery, row.sink)
         if event is None:
             await asyncio.to_thread(self._done, row, "the delivery is not there any more", GONE)
+            return True
+        if is_hollow(event):
+            words = "the log does not have its message any more"
+            await asyncio.to_thread(self._done, row, words, DEAD)
             return True
         try:
             async with asyncio.timeout(TOTAL_S):

@@ -28,3 +28,9 @@ def event_of(reader: Any, tenant: int, delivery: int, sink: int) -> dict[str, An
         "datacontenttype": "application/json",
         "data": shown,
     }
+
+
+def is_hollow(event: dict[str, Any]) -> bool:
+    """Whether the log has none of the messages of a delivery any more."""
+    shown = event["data"]
+    return all(each["event"] is None for each in shown.get("items", [shown]))
