@@ -67,9 +67,9 @@ def main(arguments):
         extras = extras + ["java", "spark"]
     install(extras + (["flights"] if "--flights" in rest else []))
     if command == "demo":
-        return call(["-m", "germane.cli", "demo"] + rest)
+        return become(["-m", "germane.cli", "demo"] + rest)
     if command == "run":
-        return call(["-m", "germane.cli"] + rest)
+        return become(["-m", "germane.cli"] + rest)
     return call(["-m", "pytest"] + rest, ROOT) if rest else check_everything()
 
 
@@ -206,6 +206,14 @@ def call(arguments, directory=None):
         return subprocess.call([PYTHON] + arguments, cwd=directory, env=environment())
     except KeyboardInterrupt:
         return 130
+
+
+def become(arguments):
+    """Go on as the environment's Python, so that signals reach it; call it where that cannot be."""
+    if os.name == "nt":
+        return call(arguments)
+    sys.stdout.flush()
+    return os.execve(PYTHON, [PYTHON] + arguments, environment())
 
 
 def environment():

@@ -25,6 +25,7 @@ def dev(monkeypatch):
     spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    monkeypatch.delattr(module.os, "execve")  # or it would go on instead of the tests
     return module
 
 
@@ -43,6 +44,20 @@ def test_an_old_python_is_told_what_is_missing(dev, monkeypatch, capsys):
 def test_an_unknown_command_is_named(dev, capsys):
     assert dev.main(["foo"]) == 2
     assert "no command 'foo'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, a program cannot become another")
+@pytest.mark.parametrize("command", ["demo", "run"])
+def test_a_command_is_the_program_and_not_a_child_of_it(dev, monkeypatch, command):
+    """So a signal ends it, and leaves nothing behind."""
+    became = []
+    monkeypatch.setattr(dev, "install", lambda extras: None)
+    monkeypatch.setattr(dev.os, "execve", lambda *given: became.append(given), raising=False)
+    dev.main([command, "--help"])
+    [(program, arguments, _)] = became
+    assert program == arguments[0] == dev.PYTHON
+    assert arguments[1:3] == ["-m", "germane.cli"]
+    assert arguments[-1] == "--help"
 
 
 def test_who_reads_no_further_sees_no_traceback():
@@ -79,7 +94,7 @@ def test_dev_py_asks_for_extras_that_exist(dev):
 def test_the_matcher_on_spark_brings_spark_and_java(dev, monkeypatch, words):
     asked = []
     monkeypatch.setattr(dev, "install", asked.append)
-    monkeypatch.setattr(dev, "call", lambda command: 0)
+    monkeypatch.setattr(dev, "become", lambda command: 0)
     dev.main(["run", "serve"])
     dev.main(["run", "serve", *words])
     assert set(asked[1]) - set(asked[0]) == {"java", "spark"}

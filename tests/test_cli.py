@@ -1,6 +1,7 @@
 """The commands, as a person types them."""
 
 import json
+import socket
 import subprocess
 import sys
 
@@ -119,3 +120,26 @@ def test_without_the_extra_the_remedy_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pip install 'germane[cli]'" in done.stderr
+
+
+def test_an_unknown_index_is_named(germane, tmp_path):
+    profiles = tmp_path / "profiles.jsonl"
+    profiles.write_text('{"id": "p", "condition": "a < 1"}\n')
+    code, _, err = germane("match", str(profiles), "--index", "agil", stdin="")
+    assert code == 2
+    assert "'agil'" in err
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_port_that_is_taken_is_said_at_once(germane, tmp_path, command):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("feedparser")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        data = ["--data", str(tmp_path)] if command == "serve" else []
+        code, _, err = germane(command, "--port", str(port), *data)
+    assert code in (1, 2)
+    assert f"cannot listen on 127.0.0.1:{port}" in err
+    assert "choose another --port" in err

@@ -1499,6 +1499,14 @@ def test_the_demo_knows_what_came_before_it_was_opened(town, pages):
     page = pages({"width": 1440, "height": 1000})
     page.goto(url)
     expect(page.locator("#news .who", has_text="reached").first).to_be_visible()
+    small = pages(PHONE)
+    small.goto(url)
+    with small.context.expect_page() as opened:
+        small.get_by_role("button", name="Something of your own").click()
+    expect(opened.value.locator("main h1")).to_have_text("New subscription")
+    small.goto("about:blank")
+    small.goto(url.replace(f"token={tenant['token']}", "token=gm_of_a_demo_that_has_ended"))
+    expect(small.locator(".lead p")).to_contain_text("one that has ended")
     got = town.send("GET", "/deliveries?subscriber=fay&limit=1000", headers=own)["deliveries"]
     fay = page.locator("#people li", has_text="Fay")
     expect(fay.locator(".last")).to_contain_text(got[-1]["event"]["data"]["title"])

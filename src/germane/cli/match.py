@@ -44,7 +44,10 @@ def match(
     the exit code is then 1.
     """
     lines = Lines()
-    filter_ = germane.Filter(index=index)
+    try:
+        filter_ = germane.Filter(index=index)
+    except germane.GermaneError as error:
+        raise typer.BadParameter(str(error), param_hint="--index") from error
 
     def update(_: int, row: dict[str, Any]) -> None:
         filter_.update(take(row, "id"), row)

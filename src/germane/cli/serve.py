@@ -1,11 +1,11 @@
 """`germane serve`: the whole service on one machine, with one command."""
 
-import socket
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from germane.cli.ports import check_port
 from germane.model import GermaneError
 
 EXAMPLE = "germane serve --port 8000 --data ./germane-data"
@@ -57,7 +57,7 @@ def serve(
             ensure_java()  # says at once what is missing
         configure("supervisor")
         with console.status("Starting …"):
-            _check_port(host, port)
+            check_port(host, port)
             token = prepare(settings)
     except (GermaneError, OSError) as error:
         typer.echo(f"germane: {error}", err=True)
@@ -81,17 +81,6 @@ def serve(
         Supervisor(settings).run(ready, waiting)
     finally:
         status.stop()
-
-
-def _check_port(host: str, port: int) -> None:
-    """Say at once that somebody else listens there."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise OSError(f"cannot listen on {host}:{port} ({error.strerror}); --port") from None
 
 
 def _welcome(console: Console, host: str, port: int, token: str | None) -> None:

@@ -69,7 +69,7 @@ def _town(size: int, port: int | None, seconds: float | None) -> None:
         raise typer.Exit(2) from error
     try:
         show.play(console, size, port, seconds)
-    except show.Failed as error:
+    except (show.Failed, OSError) as error:
         typer.echo(f"germane: {error}", err=True)
         raise typer.Exit(1) from error
 

@@ -19,6 +19,7 @@ import httpx
 from rich.console import Console
 
 from germane.cli.demo.town.stage import STEP_S, Stage
+from germane.cli.ports import check_port
 from germane.service.settings import Settings
 from germane.service.supervisor import Supervisor, prepare
 
@@ -51,6 +52,8 @@ def play(console: Console, size: int, port: int | None, seconds: float | None) -
         tempfile.TemporaryDirectory(prefix="germane-", ignore_cleanup_errors=True) as folder,
         (Path(folder) / "journal.jsonl").open("wb") as journal,
     ):
+        if port is not None:
+            check_port(HOST, port)
         settings = Settings(data=f"{folder}/data", host=HOST, port=port or _free_port(PORT))
         token = prepare(settings)
         supervisor = Supervisor(settings, errors=journal)

@@ -29,9 +29,11 @@ export function takeToken() {
   } catch {
     localStorage.removeItem(KEPT);
   }
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  const link = new URLSearchParams(location.hash.slice(1));
+  const given = link.get("token");
   if (!given) return false;
-  history.replaceState(null, "", location.pathname + location.search);
+  const to = link.get("to"); // a page
+  history.replaceState(null, "", location.pathname + location.search + (to ? `#${to}` : ""));
   if (given === session.token) return false;
   keep({ token: given, role: null, subject: null });
   return true;

@@ -43,7 +43,8 @@ async function begin() {
   takeToken();
   ownToken = setup.you;
   if (!session.token || !setup.map) return withoutDemo();
-  map = (await get(`/events/${setup.map}`)).event.data;
+  map = await theMap(setup.map);
+  if (!map) return withoutDemo();
   town = new Town($("#map"), map);
   map.people.forEach((person, k) => {
     named.set(person.id, { ...person, number: k });
@@ -64,9 +65,19 @@ async function begin() {
   setInterval(() => readOwn().catch(() => {}), OWN_MS);
 }
 
+// None for the link of a demo that has ended: another may have come in its place.
+async function theMap(seq) {
+  try {
+    return (await get(`/events/${seq}`)).event.data;
+  } catch (error) {
+    if (error.status === 401 || error.status === 404) return null;
+    throw error;
+  }
+}
+
 function withoutDemo() {
   document.body.classList.add("without");
-  show($(".lead p"), "This page shows a running demo, and was opened without one. Start it with ", h("code", {}, "germane demo"), ", and open the address that it prints: that brings its token along.");
+  show($(".lead p"), "This page shows a running demo, and was opened without one, or by the link of one that has ended. Start it with ", h("code", {}, "germane demo"), ", and open the address that it prints: that brings its token along.");
 }
 
 let lastDelivery = -1;
@@ -472,7 +483,7 @@ async function readOwn() {
 // The guided editor: on the phone beside the map, or where there is no room for it, in the inbox.
 function own() {
   const phone = $("#phone");
-  if (phone.hidden) return $("#inbox-link").click();
+  if (phone.hidden) return open(`./#token=${encodeURIComponent(ownToken)}&to=subscriptions/new`, "_blank", "noopener");
   phone.contentWindow.location.hash = "#subscriptions/new";
   phone.focus();
   toast("Write it on your phone: add a line, see what it would have brought, subscribe.");
