@@ -55,9 +55,9 @@ def serve(
             from germane.spark.java import ensure_java
 
             ensure_java()  # says at once what is missing
+        check_port(host, port)  # before anything is made
         configure("supervisor")
         with console.status("Starting …"):
-            check_port(host, port)
             token = prepare(settings)
     except (GermaneError, OSError) as error:
         typer.echo(f"germane: {error}", err=True)
