@@ -740,8 +740,9 @@ def test_a_revoked_token_is_told(town, pages):
 @needs_browser
 def test_any_answer_may_tell_that_a_token_was_revoked(town, pages):
     page = pages()
-    signed_in(page, town, town.person("tim", task="work"))
+    token = town.person("tim", task="work")
     page.route("**/contexts/tim", lambda route: route.fulfill(status=401, json={}))
+    page.goto(f"{town.base}/app/#token={token}")
     expect(page.locator("main [role=alert]")).to_have_text("Your token was revoked.")
     assert page.evaluate("localStorage.length") == 0
 
